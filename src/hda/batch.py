@@ -1,0 +1,81 @@
+"""What one training step sees: a batch of pictures from every domain, and how far the run has come.
+
+Rows are ordered source, labelled target, unlabelled target. There is no field for the labels of the unlabelled target:
+a method cannot read what is not there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How many rows of a batch belong to whom (all sources together)."""
+
+    source: int
+    labelled_target: int
+    target: int
+
+    @property
+    def rows(self) -> int:
+        return self.source + self.labelled_target + self.target
+
+    @property
+    def labelled(self) -> int:
+        return self.source + self.labelled_target
+
+    def statistics(self, rows: slice) -> tuple[int, ...]:
+        """Sizes of the groups, among those rows, that share batch statistics: all labelled rows, then the target's."""
+        start, stop, _ = rows.indices(self.rows)
+        labelled = max(0, min(stop, self.labelled) - start)
+        target = max(0, stop - max(start, self.labelled))
+        return tuple(size for size in (labelled, target) if size)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Pictures of every domain, the labels that may be seen, and whose row is whose."""
+
+    images: tuple[Tensor, ...]  # one (rows, 3, height, width) tensor a view; most methods use the first alone
+    labels: Tensor  # (source + labelled target,) class numbers
+    domains: Tensor  # (rows,) 0 is the target; 1 the labelled target if there is one; then the sources in order
+    layout: Layout
+
+    @property
+    def source(self) -> slice:
+        return slice(0, self.layout.source)
+
+    @property
+    def labelled_target(self) -> slice:
+        return slice(self.layout.source, self.layout.labelled)
+
+    @property
+    def labelled(self) -> slice:
+        """Every row whose label is known: source and labelled target."""
+        return slice(0, self.layout.labelled)
+
+    @property
+    def target(self) -> slice:
+        """The unlabelled target's rows."""
+        return slice(self.layout.labelled, self.layout.rows)
+
+    @property
+    def groups(self) -> tuple[slice, ...]:
+        """The groups that an alignment compares: all sources as one, the labelled target if there is one, the target."""
+        parts = (self.source, self.labelled_target, self.target)
+        return tuple(part for part in parts if part.stop > part.start)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is: a tensor on the device, so that a schedule never waits for the host."""
+
+    iteration: Tensor  # 0-dimensional float32: updates done before this one
+    steps: int  # updates in the whole run
+
+    @property
+    def fraction(self) -> Tensor:
+        return self.iteration / self.steps

@@ -1,0 +1,476 @@
+"""Sets of pictures: which there are, how to get at their bytes, and, for labelled ones, the class of each.
+
+Pictures lie in a folder, in a `.tar` (read in place, never extracted), in the places that a list file names, or in
+memory. Whatever the storage, a set is in the order of its names, so it is the same on every machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+import os
+import posixpath
+import sys
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hda.errors import UserError
+
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
+LISTS = (".txt", ".lst", ".list")
+COMPRESSED = (".gz", ".tgz", ".xz", ".txz", ".bz2", ".tbz2", ".zst", ".zip", ".7z", ".rar")
+
+Location = str | os.PathLike[str]
+Indices = Sequence[int] | NDArray[np.integer]
+
+
+class Storage(Protocol):
+    """Where the pictures of a set lie; it knows each by its name."""
+
+    def read(self, name: str) -> bytes: ...
+
+    def stamp(self, name: str) -> tuple[int, int]: ...
+
+    def where(self, name: str) -> str: ...
+
+
+class Images:
+    """Pictures without labels: a name each, and the way to their bytes. Nothing is decoded here.
+
+    A name is a path relative to the set's folder, tar or list root. It may well run through a folder called after the
+    picture's class, so names are for people, caches and tables: what a method is handed has none.
+    """
+
+    def __init__(self, storage: Storage, names: Iterable[str], origin: Path | None, name: str) -> None:
+        self.storage = storage
+        self.names = tuple(names)
+        self.origin = origin  # what the user named, None for a set in memory
+        self.name = name  # what to call the set in tables and pictures
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} images of {self.name}>"
+
+    def read(self, index: int) -> bytes:
+        """The encoded file of one picture (a PNG for a set in memory). Safe in threads and in forked processes.
+
+        Raises:
+            OSError: the file has gone since the set was read.
+        """
+        return self.storage.read(self.names[index])
+
+    def array(self, index: int) -> NDArray[np.uint8] | None:
+        """One picture as it lies in memory, (height, width, 3); None where the set is not in memory."""
+        return self.storage.array(self.names[index]) if isinstance(self.storage, _Memory) else None
+
+    def stamp(self, index: int) -> tuple[int, int]:
+        """Size in bytes and modification time in nanoseconds: they change when the picture does.
+
+        A picture in a tar has its tar's time; one in memory has a checksum instead.
+        """
+        return self.storage.stamp(self.names[index])
+
+    def where(self, index: int) -> str:
+        """The full path of one picture, for messages and for telling whether two sets share a file."""
+        return self.storage.where(self.names[index])
+
+    def select(self, indices: Indices) -> Images:
+        """The pictures at those positions, in that order."""
+        return Images(self.storage, (self.names[i] for i in indices), self.origin, self.name)
+
+    def fingerprint(self) -> str:
+        """A digest of every name and stamp: equal for equal sets, another after any change."""
+        digest = hashlib.sha256()
+        for index, name in enumerate(self.names):
+            digest.update(f"{name}\0{self.stamp(index)}\n".encode(errors="surrogateescape"))
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledImages:
+    """Pictures and the class of each, as a position in `classes`."""
+
+    images: Images
+    labels: NDArray[np.int64]
+    classes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        labels = np.array(self.labels, dtype=np.int64)
+        if labels.shape != (len(self.images),):
+            raise ValueError(f"{len(self.images)} images need as many labels, got the shape {labels.shape}")
+        if len(labels) and not 0 <= labels.min() <= labels.max() < len(self.classes):
+            raise ValueError(f"labels run from {labels.min()} to {labels.max()}, classes are {len(self.classes)}")
+        labels.setflags(write=False)
+        object.__setattr__(self, "labels", labels)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def select(self, indices: Indices) -> LabelledImages:
+        """The pictures at those positions, in that order; the classes stay all the same."""
+        rows = np.asarray(indices, dtype=np.int64)
+        return LabelledImages(self.images.select(rows), self.labels[rows], self.classes)
+
+    def renumbered(self, classes: tuple[str, ...]) -> LabelledImages:
+        """The same pictures, their classes matched by name with `classes`, which has them all."""
+        number = {name: index for index, name in enumerate(classes)}
+        table = np.array([number[name] for name in self.classes], dtype=np.int64)
+        return LabelledImages(self.images, table[self.labels], classes)
+
+
+def read_labelled(
+    path: Location, root: Location | None = None, name: str | None = None, *, complete: bool = True
+) -> LabelledImages:
+    """Pictures with their classes.
+
+    Args:
+        path: a folder or a `.tar` of class folders, with or without one folder above them; or a list file of
+            `path label` lines. A list's classes are called after the folders of its paths where these and the labels
+            go together one to one, since numbers differ from list to list; else after the labels.
+        root: the folder or `.tar` that a list's paths start from; the list's own folder if not given.
+        name: what to call the set; the file's or folder's name without its ending if not given.
+        complete: insist on two classes or more and on no class folder without pictures.
+
+    Raises:
+        UserError: there is no such thing, or it is not such a thing.
+    """
+    path = _existing(path)
+    match _kind(path):
+        case "list":
+            storage, labels = _read_list(path, root, labelled=True)
+            class_of = _names_of_numbers(labels)
+        case "image":
+            raise UserError(f"{path} is a single image: give a folder of class folders")
+        case _:
+            storage, entries = _scan(path)
+            class_of = _classes_by_folder(entries, path, complete)
+    classes = tuple(sorted(set(class_of.values())))
+    if complete and len(classes) < 2:
+        raise UserError(f"{path} has images of the single class {classes[0]!r}: give at least two classes")
+    names = sorted(class_of)
+    number = {label: index for index, label in enumerate(classes)}
+    labels_in_order = np.fromiter((number[class_of[image]] for image in names), np.int64, len(names))
+    return LabelledImages(Images(storage, names, path, name or path.stem), labels_in_order, classes)
+
+
+def read_unlabelled(path: Location, root: Location | None = None, name: str | None = None) -> Images:
+    """Pictures without labels; if there are any, they are passed over.
+
+    Args:
+        path: a folder (flat or not), a `.tar`, a list file of lines `path` or `path label`, or one image file.
+        root: the folder or `.tar` that a list's paths start from; the list's own folder if not given.
+        name: what to call the set; the file's or folder's name without its ending if not given.
+
+    Raises:
+        UserError: there is no such thing, or it is not such a thing.
+    """
+    path = _existing(path)
+    storage: Storage
+    names: Iterable[str]
+    match _kind(path):
+        case "list":
+            storage, names = _read_list(path, root, labelled=False)
+        case "image":
+            storage, names = _Folder(str(path.resolve().parent)), [path.resolve().name]
+        case _:
+            storage, entries = _scan(path)
+            names = (entry for entry in entries if not entry.endswith("/"))
+    return Images(storage, sorted(names), path, name or path.stem)
+
+
+@overload
+def from_arrays(pixels: NDArray[np.uint8], *, name: str = ...) -> Images: ...
+
+
+@overload
+def from_arrays(
+    pixels: NDArray[np.uint8], labels: ArrayLike, classes: Sequence[str], name: str = ...
+) -> LabelledImages: ...
+
+
+def from_arrays(
+    pixels: NDArray[np.uint8], labels: ArrayLike | None = None, classes: Sequence[str] = (), name: str = "arrays"
+) -> Images | LabelledImages:
+    """Pictures in memory, (rows, height, width, 3) of 8 bits, with labels (numbers into `classes`) or without."""
+    if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[3] != 3:
+        raise ValueError(f"pixels are uint8 of the shape (rows, height, width, 3), got {pixels.dtype} {pixels.shape}")
+    rows = {f"{row:07d}": row for row in range(len(pixels))}
+    images = Images(_Memory(pixels, rows, name), rows, None, name)
+    return images if labels is None else LabelledImages(images, np.asarray(labels), tuple(classes))
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """Files below a folder."""
+
+    root: str  # without links, so that one file has one path
+
+    def read(self, name: str) -> bytes:
+        with open(self.where(name), "rb") as file:
+            return file.read()
+
+    def stamp(self, name: str) -> tuple[int, int]:
+        status = os.stat(self.where(name))
+        return status.st_size, status.st_mtime_ns
+
+    def where(self, name: str) -> str:
+        return os.path.normpath(os.path.join(self.root, name))
+
+
+@dataclass(frozen=True)
+class _Tar:
+    """Members of an uncompressed tar, read in place.
+
+    Each reading opens the file anew: a shared handle has one position, which threads and forks would fight over, and
+    opening costs little beside decoding.
+    """
+
+    path: str
+    modified: int
+    members: Mapping[str, tuple[int, int]]  # name -> offset, size
+
+    def read(self, name: str) -> bytes:
+        offset, size = self.members[name]
+        with open(self.path, "rb", buffering=0) as file:
+            file.seek(offset)
+            return file.read(size)
+
+    def stamp(self, name: str) -> tuple[int, int]:
+        return self.members[name][1], self.modified
+
+    def where(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """Rows of an array."""
+
+    pixels: NDArray[np.uint8]
+    rows: Mapping[str, int]
+    name: str
+
+    def array(self, name: str) -> NDArray[np.uint8]:
+        return self.pixels[self.rows[name]]
+
+    def read(self, name: str) -> bytes:
+        from PIL import Image
+
+        file = io.BytesIO()
+        Image.fromarray(self.array(name)).save(file, "PNG")
+        return file.getvalue()
+
+    def stamp(self, name: str) -> tuple[int, int]:
+        pixels = self.array(name)
+        return pixels.nbytes, zlib.crc32(np.ascontiguousarray(pixels))
+
+    def where(self, name: str) -> str:
+        return f"{self.name}[{self.rows[name]}]"
+
+
+def _existing(path: Location) -> Path:
+    found = Path(path).expanduser()
+    if not found.exists():
+        raise UserError(f"{found} does not exist: check the path")
+    return found
+
+
+def _kind(path: Path) -> str:
+    suffix = path.suffix.lower()
+    if path.is_dir():
+        return "folder"
+    if suffix == ".tar":
+        return "tar"
+    if suffix in LISTS:
+        return "list"
+    if suffix in EXTENSIONS:
+        return "image"
+    if suffix in COMPRESSED:
+        raise UserError(f"{path} is compressed, and images are read in place: uncompress it to a folder or a .tar first")
+    raise UserError(f"{path} is of an unknown kind: give a folder, a .tar, a list ({', '.join(LISTS)}) or an image")
+
+
+def _scan(path: Path) -> tuple[Storage, list[str]]:
+    """What a folder or a tar holds: images by name, and folders, whose names end in a slash."""
+    try:
+        storage, entries = (
+            (_Folder(str(path.resolve())), list(_walk(str(path)))) if path.is_dir() else _index_tar(path)
+        )
+    except OSError as error:
+        raise UserError(f"{error.filename or path} cannot be read ({error.strerror}): check its permissions") from None
+    if all(entry.endswith("/") for entry in entries):
+        raise UserError(f"{path} holds no images: files that end in {', '.join(EXTENSIONS)} count")
+    return storage, entries
+
+
+def _walk(folder: str, prefix: str = "", above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[str]:
+    status = os.stat(folder)
+    here = (status.st_dev, status.st_ino)
+    if here in above:  # a link to a folder that it lies in
+        return
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = prefix + entry.name
+            if _hidden(entry.name):
+                continue
+            if entry.is_dir():
+                yield f"{name}/"
+                yield from _walk(entry.path, f"{name}/", above | {here})
+            elif _is_image(entry.name):
+                if not entry.is_file():
+                    raise UserError(f"{entry.path} is not a file, or a link to none: restore it or remove it")
+                yield name
+
+
+def _index_tar(path: Path) -> tuple[_Tar, list[str]]:
+    members: dict[str, tuple[int, int]] = {}
+    folders: set[str] = set()
+    strange: list[str] = []
+    try:
+        with tarfile.open(path, "r:") as tar:
+            while (member := tar.next()) is not None:
+                tar.members.clear()  # or it keeps a kilobyte for each
+                name = posixpath.normpath(member.name)
+                if not _is_plain(member):
+                    strange.append(member.name)
+                elif _hidden(name):
+                    continue
+                elif member.isfile() and _is_image(name):
+                    members[name] = (member.offset_data, member.size)
+                else:
+                    folders.add(f"{name if member.isdir() else posixpath.dirname(name)}/")
+    except tarfile.TarError as error:
+        raise UserError(f"{path} is damaged or is not an uncompressed tar ({error}): get it anew") from None
+    if strange:
+        logging.getLogger(__name__).warning(
+            "%d members of %s are passed over, being links, devices or outside of its folder, such as %s",
+            *(len(strange), path, strange[0]),
+        )
+    folders.discard("/")
+    return _Tar(str(path.resolve()), path.stat().st_mtime_ns, members), [*members, *folders]
+
+
+def _is_plain(member: tarfile.TarInfo) -> bool:
+    inside = not member.name.startswith("/") and ".." not in member.name.split("/")
+    return inside and (member.isdir() or (member.isfile() and not member.issparse()))
+
+
+def _hidden(name: str) -> bool:
+    return any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))
+
+
+def _is_image(name: str) -> bool:
+    return name.lower().endswith(EXTENSIONS)
+
+
+def _classes_by_folder(entries: Sequence[str], path: Path, complete: bool) -> dict[str, str]:
+    """The class of each image of a tree: its first folder, or its second where all lie in one folder above."""
+    images = [entry for entry in entries if not entry.endswith("/")]
+    tops = {entry.partition("/")[0] for entry in entries}
+    depth = int(len(tops) == 1 and all(image.count("/") >= 2 for image in images))
+    for image in images:
+        if "/" not in image:
+            raise UserError(f"{path} has images directly in it, such as {image}: put each in a folder of its class")
+    class_of = {image: image.split("/")[depth] for image in images}
+    folders = {entry.split("/")[depth] for entry in entries if entry.count("/") > depth}
+    empty = sorted(folders - set(class_of.values()))
+    if complete and empty:
+        raise UserError(f"class {empty[0]!r} in {path} has no images: add some or remove the folder")
+    return class_of
+
+
+def _read_list(path: Path, root: Location | None, labelled: bool) -> tuple[Storage, dict[str, str]]:
+    """The files that a list names, each with its label (an empty one unless `labelled`)."""
+    root = path.parent if root is None else _existing(root)
+    storage, find = _finder(root)
+    labels: dict[str, str] = {}
+    for number, line in _lines(path):
+        image, label = (line, "") if _is_image(line) else (line.rsplit(maxsplit=1) + [""])[:2]
+        if not _is_image(image) or (labelled and not label):
+            form = "path label" if labelled else "path"
+            raise UserError(f"line {number} of {path} reads {line!r}: write it as `{form}`, the path being an image's")
+        found = find(posixpath.normpath(image))
+        if found is None:
+            raise UserError(f"line {number} of {path} names {image}, which is not in {root}: give the lists' root")
+        label = sys.intern(label) if labelled else ""
+        if labels.setdefault(found, label) != label:
+            raise UserError(f"line {number} of {path} gives {image} the label {label}, a line above {labels[found]}")
+    if not labels:
+        raise UserError(f"{path} names no images: write one `path label` a line")
+    return storage, labels
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            for number, line in enumerate(file, start=1):
+                line = line.strip()
+                if line and not line.startswith("#"):
+                    yield number, line
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not a text in UTF-8: give a list of `path label` lines") from None
+
+
+def _finder(root: Path) -> tuple[Storage, Callable[[str], str | None]]:
+    """How a path of a list is found below a root: as it stands, or as the only image of that stem.
+
+    Published lists say `.jpg` where copies of the images are often stored otherwise. Every folder is listed once, which
+    answers for all its files.
+    """
+    storage, listing = _listing(root)
+    files: dict[str, frozenset[str]] = {}
+    stems: dict[str, dict[str, list[str]]] = {}
+
+    def find(path: str) -> str | None:
+        folder, slash, file = path.rpartition("/")
+        if folder not in files:
+            files[folder] = frozenset(listing(folder))
+        if file in files[folder]:
+            return path
+        if folder not in stems:
+            stems[folder] = {}
+            for name in filter(_is_image, files[folder]):
+                stems[folder].setdefault(name.rpartition(".")[0], []).append(name)
+        same = stems[folder].get(file.rpartition(".")[0], [])
+        return f"{folder}{slash}{same[0]}" if len(same) == 1 else None
+
+    return storage, find
+
+
+def _listing(root: Path) -> tuple[Storage, Callable[[str], Iterable[str]]]:
+    if root.is_dir():
+
+        def listing(folder: str) -> Iterable[str]:
+            try:
+                return os.listdir(root / folder)
+            except (FileNotFoundError, NotADirectoryError):
+                return ()
+
+        return _Folder(str(root.resolve())), listing
+    if _kind(root) != "tar":
+        raise UserError(f"{root} cannot be the root of a list: give a folder or a .tar")
+    storage, entries = _scan(root)
+    files: dict[str, list[str]] = {}
+    for entry in entries:
+        folder, _, file = entry.rpartition("/")
+        files.setdefault(folder, []).append(file)
+    return storage, lambda folder: files.get(folder, ())
+
+
+def _names_of_numbers(labels: Mapping[str, str]) -> dict[str, str]:
+    """Labels that are numbers, by the names of the images' folders where each goes with one; other labels as they are."""
+    folder_of = {image: posixpath.basename(posixpath.dirname(image)) for image in labels}
+    pairs = {(folder, labels[image]) for image, folder in folder_of.items()}
+    folders, numbers = {folder for folder, _ in pairs}, {number for _, number in pairs}
+    one_to_one = len(pairs) == len(folders) == len(numbers) and "" not in folders
+    return folder_of if one_to_one and all(number.isdecimal() for number in numbers) else dict(labels)

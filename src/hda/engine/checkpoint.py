@@ -1,0 +1,120 @@
+"""Checkpoints: weights and training state as safetensors, the rest as plain JSON, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from hda.engine import files
+from hda.engine.step import Step
+
+MODEL = "model.safetensors"
+_TRAINING = "training.safetensors"
+_STATE = "state.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All of a run's state after `step` updates: what going on exactly needs."""
+
+    step: int
+    tensors: dict[str, Tensor]  # `Step.tensors()`, the metrics' running sums and the random states, on the CPU
+    plain: dict[str, Any]  # sampler, names of the metrics, how many steps the sums hold
+
+    @property
+    def model(self) -> dict[str, Tensor]:
+        return {k.removeprefix("method."): v for k, v in self.tensors.items() if k.startswith("method.")}
+
+
+def capture(step: int, state: Step, sampler: dict[str, Any], summed: int) -> Checkpoint:
+    """Copy a run's state to the CPU."""
+    tensors = {name: tensor.detach().to("cpu", copy=True) for name, tensor in state.tensors().items()}
+    if state.sums is not None:
+        tensors["measured.sums"] = state.sums.to("cpu", copy=True)
+    tensors["random.cpu"] = torch.get_rng_state()
+    if state.device.type == "cuda":
+        tensors["random.cuda"] = torch.cuda.get_rng_state(state.device)
+    return Checkpoint(step, tensors, {"step": step, "sampler": sampler, "summed": summed, "names": state.names})
+
+
+def restore(checkpoint: Checkpoint, state: Step) -> None:
+    """Put a run's state back: weights, optimiser, progress, metrics and random numbers."""
+    extra = ("measured.", "random.")
+    state.load({name: tensor for name, tensor in checkpoint.tensors.items() if not name.startswith(extra)})
+    if "measured.sums" in checkpoint.tensors:
+        sums = checkpoint.tensors["measured.sums"].to(state.device)
+        state.names = list(checkpoint.plain["names"])
+        if state.sums is None:
+            state.sums = sums
+        else:
+            state.sums.copy_(sums)
+    torch.set_rng_state(checkpoint.tensors["random.cpu"])
+    if state.device.type == "cuda" and "random.cuda" in checkpoint.tensors:
+        torch.cuda.set_rng_state(checkpoint.tensors["random.cuda"], state.device)
+
+
+def save(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write `folder/step-NNNNNNNN` atomically, then delete the older ones."""
+
+    def fill(draft: Path) -> None:
+        draft.mkdir(parents=True)
+        training = {name: t for name, t in checkpoint.tensors.items() if not name.startswith("method.")}
+        save_file(_contiguous(checkpoint.model), draft / MODEL)
+        save_file(_contiguous(training), draft / _TRAINING)
+        (draft / _STATE).write_text(json.dumps(checkpoint.plain), encoding="utf-8")
+
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"step-{checkpoint.step:08d}"
+    if not path.exists():
+        files.write(path, fill)
+    for old in folder.glob("step-*"):
+        if old != path:
+            files.remove(old)
+
+
+def latest(folder: Path) -> Path | None:
+    """The newest whole checkpoint in a folder of checkpoints."""
+    found = sorted(folder.glob("step-*"))
+    return found[-1] if found else None
+
+
+def load(path: Path) -> Checkpoint:
+    """Read a checkpoint that `save` wrote; nothing in it can run code."""
+    plain = json.loads((path / _STATE).read_text(encoding="utf-8"))
+    model = {f"method.{name}": tensor for name, tensor in load_file(path / MODEL).items()}
+    return Checkpoint(plain["step"], model | load_file(path / _TRAINING), plain)
+
+
+class Writer:
+    """Writes checkpoints one after the other in the background; an error surfaces at the next call."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
+        self._pending: Future[None] | None = None
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        self.wait()
+        self._pending = self._pool.submit(save, self.folder, checkpoint)
+
+    def wait(self) -> None:
+        """Return when everything handed over lies on the disk."""
+        if self._pending is not None:
+            self._pending.result()
+            self._pending = None
+
+    def close(self) -> None:
+        self.wait()
+        self._pool.shutdown()
+
+
+def _contiguous(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    # A copy, so that tensors that share memory (tied weights) are written once each.
+    return {name: tensor.contiguous().clone() for name, tensor in tensors.items()}

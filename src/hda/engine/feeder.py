@@ -1,0 +1,130 @@
+"""From pictures in memory to a step's buffers: resident on the device where they fit, streamed where they do not."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hda.data.samplers import Sampler
+from hda.engine.step import Step
+
+
+class Bank:
+    """Several sets of pictures as one: row i is picture i of all of them in order."""
+
+    def __init__(self, arrays: Sequence[np.ndarray]) -> None:
+        self.arrays = arrays
+        self.starts = np.cumsum([0, *(len(array) for array in arrays)])
+        self.edge = arrays[0].shape[1]
+
+    @property
+    def bytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays)
+
+    def gather(self, rows: np.ndarray, out: np.ndarray) -> None:
+        """Write those pictures into `out`, (rows, edge, edge, 3) uint8."""
+        for array, start, stop in zip(self.arrays, self.starts, self.starts[1:], strict=False):
+            mine = np.flatnonzero((rows >= start) & (rows < stop))
+            if len(mine):
+                out[mine] = array[rows[mine] - start]
+
+    def to(self, device: torch.device) -> Tensor:
+        """All pictures as one tensor on the device, copied in pieces."""
+        whole = torch.empty((int(self.starts[-1]), self.edge, self.edge, 3), dtype=torch.uint8, device=device)
+        for array, start in zip(self.arrays, self.starts, strict=False):
+            for i in range(0, len(array), 1024):
+                piece = np.array(array[i : i + 1024])
+                whole[start + i : start + i + len(piece)] = torch.from_numpy(piece).to(device)
+        return whole
+
+
+def fits(bank: Bank, device: torch.device, limit_gib: float | None) -> bool:
+    """Whether a bank may live on the device: within the limit asked for, or half of the memory free now."""
+    if device.type != "cuda":
+        return False  # on a CPU the memory map is as near as a copy
+    limit = torch.cuda.mem_get_info(device)[0] / 2 if limit_gib is None else limit_gib * 2**30
+    return bank.bytes <= limit
+
+
+@dataclass
+class _Ready:
+    pictures: Tensor | None
+    rows: Tensor
+    domains: Tensor
+    state: dict[str, Any]
+
+
+class Feeder:
+    """Fills a step's buffers with the sampler's next batch.
+
+    Resident pictures are gathered on the device. Others are gathered by one thread a few batches ahead, through pinned
+    memory; `state` is always the sampler's after the batch that was fed last, never after one that waits.
+    """
+
+    def __init__(self, sampler: Sampler, bank: Bank, labels: np.ndarray, device: torch.device, resident: Tensor | None) -> None:
+        self.sampler, self.bank, self.device, self.resident = sampler, bank, device, resident
+        self.labels = torch.from_numpy(np.ascontiguousarray(labels)).to(device)
+        self.state = sampler.state()
+        self._pinned = device.type == "cuda"
+        self._ahead: queue.Queue[_Ready | BaseException] = queue.Queue(maxsize=4)
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        if resident is None and device.type == "cuda":
+            self._thread = threading.Thread(target=self._prefetch, daemon=True)
+            self._thread.start()
+
+    def feed(self, step: Step) -> None:
+        """Write the next batch into the step's buffers."""
+        ready = self._next()
+        self.state = ready.state
+        rows = ready.rows.to(self.device, non_blocking=True)
+        if self.resident is not None:
+            torch.index_select(self.resident, 0, rows, out=step.pictures)
+        else:
+            assert ready.pictures is not None
+            step.pictures.copy_(ready.pictures, non_blocking=True)
+        torch.index_select(self.labels, 0, rows[: step.layout.labelled], out=step.labels)
+        step.domains.copy_(ready.domains, non_blocking=True)
+
+    def close(self) -> None:
+        self._stop.set()
+        while self._thread is not None and self._thread.is_alive():
+            try:
+                self._ahead.get(timeout=0.05)
+            except queue.Empty:
+                continue
+
+    def _next(self) -> _Ready:
+        if self._thread is None:
+            return self._draw()
+        ready = self._ahead.get()
+        if isinstance(ready, BaseException):
+            raise ready
+        return ready
+
+    def _draw(self) -> _Ready:
+        draw = self.sampler.next()
+        pictures = None
+        if self.resident is None:
+            shape = (len(draw.pictures), self.bank.edge, self.bank.edge, 3)
+            pictures = torch.empty(shape, dtype=torch.uint8, pin_memory=self._pinned)
+            self.bank.gather(draw.pictures, pictures.numpy())
+        return _Ready(pictures, self._pin(draw.pictures), self._pin(draw.domains), self.sampler.state())
+
+    def _pin(self, values: np.ndarray) -> Tensor:
+        tensor = torch.from_numpy(values)
+        return tensor.pin_memory() if self._pinned else tensor
+
+    def _prefetch(self) -> None:
+        try:
+            while not self._stop.is_set():
+                self._ahead.put(self._draw())
+        except BaseException as error:  # handed to the thread that trains
+            self._ahead.put(error)

@@ -1,0 +1,176 @@
+"""One training step: vary the pictures, run the method's phases, update. Eagerly, or as one CUDA graph."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hda.batch import Batch, Layout, Progress
+from hda.methods.base import Method, Phase
+from hda.recipes.base import Recipe
+
+log = logging.getLogger("hda")
+
+Vary = Callable[[Tensor], Tensor]  # uint8 (rows, edge, edge, 3) -> float (rows, 3, size, size), random on the device
+
+
+class Step:
+    """The whole step over buffers that stay where they are: `pictures`, `labels` and `domains` are written, then run.
+
+    Everything the step reads or changes is a tensor on the device (weights, optimiser, progress, metrics), so the host
+    only launches it, and a graph captured once is replayed for every step, and for every further task of this shape.
+    """
+
+    def __init__(
+        self, method: Method, recipe: Recipe, vary: Vary, layout: Layout, steps: int, edge: int, device: torch.device
+    ) -> None:
+        self.method, self.recipe, self.vary, self.layout, self.device = method, recipe, vary, layout, device
+        self.pictures = torch.zeros((layout.rows, edge, edge, 3), dtype=torch.uint8, device=device)
+        self.labels = torch.zeros(layout.labelled, dtype=torch.int64, device=device)
+        self.domains = torch.zeros(layout.rows, dtype=torch.int64, device=device)
+        self.progress = Progress(torch.zeros((), device=device), steps)
+        trained = {name: p for name, p in method.named_parameters() if p.requires_grad}
+        self.parameters = trained
+        self.optimiser = recipe.optimiser(
+            [p for name, p in trained.items() if name.startswith("backbone.")],
+            [p for name, p in trained.items() if not name.startswith("backbone.")],
+        )
+        self.phases: list[tuple[Phase, list[nn.Parameter]]] = [
+            (phase, [p for name, p in trained.items() if name.startswith(phase.updates)]) for phase in method.phases()
+        ]
+        self.names: list[str] = []  # of the measured quantities, known after the first step
+        self.sums: Tensor | None = None  # their sums since `measured` was last called
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def run(self) -> None:
+        """One update of everything, on what the buffers hold now."""
+        if self._graph is None:
+            self._run()
+        else:
+            self._graph.replay()
+
+    def capture(self) -> None:
+        """Record the step as one CUDA graph; `run` replays it from then on. Nothing is changed by the recording."""
+        before = {name: tensor.clone() for name, tensor in self.tensors().items()}
+        random = torch.cuda.get_rng_state(self.device)
+        stream = torch.cuda.Stream(self.device)
+        stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(stream):
+            for _ in range(3):  # lazily made workspaces, autotuning and compilation happen here, outside the graph
+                self._run()
+        torch.cuda.current_stream(self.device).wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        self.optimiser.zero_grad(set_to_none=True)
+        with torch.cuda.graph(graph):
+            self._run()
+        self._graph = graph
+        self.load(before)
+        torch.cuda.set_rng_state(random, self.device)
+        assert self.sums is not None
+        self.sums.zero_()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything the next step depends on, by name: the method's, the optimiser's, the progress."""
+        state: dict[str, Tensor] = {f"method.{name}": tensor for name, tensor in self.method.state_dict().items()}
+        for name, parameter in self.parameters.items():
+            for key, value in self.optimiser.state[parameter].items():
+                state[f"optimiser.{name}.{key}"] = value
+        state["progress.iteration"] = self.progress.iteration
+        return state
+
+    @torch.no_grad()
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Write such a state back, in place."""
+        own = self.tensors()
+        if own.keys() != state.keys():
+            raise ValueError(f"state does not fit: {sorted(own.keys() ^ state.keys())[:5]}")
+        for name, tensor in own.items():
+            tensor.copy_(state[name])
+
+    @torch.no_grad()
+    def restart(self, method_state: dict[str, Tensor]) -> None:
+        """Begin another run of the same shape from these weights: optimiser and progress at zero."""
+        zeros = {name: torch.zeros_like(tensor) for name, tensor in self.tensors().items()}
+        self.load(zeros | {f"method.{name}": tensor for name, tensor in method_state.items()})
+        if self.sums is not None:
+            self.sums.zero_()
+
+    def measured(self, steps: int) -> dict[str, float]:
+        """Means of losses and watched quantities over the last `steps` steps; waits for the device once."""
+        assert self.sums is not None
+        values = (self.sums / steps).tolist()
+        self.sums.zero_()
+        return dict(zip(self.names, values, strict=True))
+
+    def _run(self) -> None:
+        rate = self.recipe.set_rates(self.optimiser, self.progress)
+        views = tuple(self.vary(self.pictures) for _ in range(self.method.views))
+        batch = Batch(views, self.labels, self.domains, self.layout)
+        seen: dict[str, Tensor] = {}
+        for phase, parameters in self.phases:
+            for _ in range(phase.repeat):
+                losses = phase.losses(batch, self.progress)
+                total = losses.total
+                self.optimiser.zero_grad(set_to_none=True)
+                total.backward(inputs=parameters)  # type: ignore[no-untyped-call]
+                self.optimiser.step()
+            prefix = "" if len(self.phases) == 1 else f"{phase.name}."
+            seen |= {prefix + name: value for name, value in {**losses, **losses.watched, "total": total}.items()}
+        with torch.no_grad():
+            self.method.after_step(self.progress)
+            self.progress.iteration.add_(1)
+            self._measure({"lr": rate, **seen})
+
+    def _measure(self, seen: dict[str, Tensor]) -> None:
+        values = torch.stack([value.detach().float() for value in seen.values()])
+        if self.sums is None:
+            self.names, self.sums = list(seen), torch.zeros_like(values)
+        self.sums.add_(values)
+
+
+def prepare(step: Step, *, precision: str, graph: bool, compile: bool) -> str:
+    """Set a step's arithmetic and launch mode; says in a word or two what it became.
+
+    A graph or a compilation that cannot be had is said in one logged sentence, and the step runs eagerly.
+    """
+    step.method.train()
+    for module in step.method.modules():
+        if hasattr(module, "precision"):
+            module.precision = "bf16" if precision == "bf16" else "fp32"
+    if step.device.type != "cuda":
+        return "eager"
+    tf32 = precision != "fp32"
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    torch.backends.cudnn.allow_tf32 = tf32
+    torch.backends.cudnn.benchmark = True
+    mode = "eager"
+    if compile:
+        for module in compiled_parts(step.method):
+            module.compile(dynamic=False)
+        mode = "compiled"
+    if graph:
+        try:
+            step.capture()
+            return f"{mode} graph" if compile else "graph"
+        except (RuntimeError, torch.cuda.CudaError) as error:  # pragma: no cover - needs a GPU
+            reason = str(error).splitlines()[0]
+            log.warning("the step cannot be recorded as a CUDA graph and runs %s: %s", mode, reason)
+    return mode
+
+
+def compiled_parts(method: Method) -> Sequence[nn.Module]:
+    """The modules of a method worth compiling: its backbones."""
+    from hda.backbones import Backbone
+
+    return [module for module in method.modules() if isinstance(module, Backbone)]
+
+
+def build_method(cls: type[Method], make: Callable[[], Any], classes: int, domains: int, settings: Any, seed: int) -> Method:
+    """A method with the weights that this seed gives, on the CPU, the caller's random state untouched."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return cls(make(), classes, domains, settings)

@@ -1,0 +1,112 @@
+"""What a method is: a backbone, a head, and losses that are a pure function of a batch and the progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from hda.backbones import Backbone
+from hda.batch import Batch, Progress
+
+
+class Losses(dict[str, Tensor]):
+    """Named loss terms, already weighted: their sum is what the step minimises. `watched` is measured, not minimised."""
+
+    def __init__(self, **terms: Tensor) -> None:
+        super().__init__(**terms)
+        self.watched: dict[str, Tensor] = {}
+
+    def watching(self, **quantities: Tensor) -> Losses:
+        self.watched.update({name: value.detach() for name, value in quantities.items()})
+        return self
+
+    @property
+    def total(self) -> Tensor:
+        return torch.stack(list(self.values())).sum()
+
+
+LossFunction = Callable[[Batch, Progress], Losses]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One optimisation within a step: what is minimised, which parts of the method move, how often."""
+
+    name: str
+    losses: LossFunction
+    updates: tuple[str, ...] = ("",)  # prefixes of parameter names; "" is every trainable parameter
+    repeat: int = 1
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Where a method comes from."""
+
+    title: str
+    authors: str
+    venue: str
+    url: str = ""
+    deviations: str = "none"
+
+
+class Method(nn.Module):
+    """A domain adaptation method. One file, one subclass: settings, `build`, `losses`.
+
+    The engine hands `losses` a batch without target labels and minimises the sum of what it returns. Precision, graphs,
+    per-domain batch statistics, saving and schedules of the optimiser are the engine's.
+    """
+
+    name: ClassVar[str]
+    reference: ClassVar[Reference]
+    supports: ClassVar[frozenset[str]] = frozenset({"uda", "msda", "ssda"})
+    views: ClassVar[int] = 1  # how many augmentations of each picture a batch carries
+    rows: ClassVar[str] = "all"  # "labelled": the method never looks at the unlabelled target, so it is not loaded
+
+    @dataclass(frozen=True, kw_only=True)
+    class Settings:
+        pass
+
+    def __init__(self, backbone: Backbone, classes: int, domains: int, settings: Any = None) -> None:
+        super().__init__()
+        self.settings: Any = self.Settings() if settings is None else settings
+        self.backbone = backbone
+        self.classes = classes
+        self.domains = domains
+        self.build(backbone.width, classes, domains)
+
+    def build(self, width: int, classes: int, domains: int) -> None:
+        """Create the heads and discriminators.
+
+        Args:
+            width: features a picture has after the backbone.
+            classes: number of classes.
+            domains: number of domains, the target and (in SSDA) the labelled target each counted as one.
+        """
+        raise NotImplementedError
+
+    def losses(self, batch: Batch, progress: Progress) -> Losses:
+        """The named, weighted loss terms of a batch; what a method of a single phase defines."""
+        raise NotImplementedError
+
+    def classify(self, features: Tensor) -> Tensor:
+        """Class logits from features, (rows, width) -> (rows, classes): what predictions are made from."""
+        raise NotImplementedError
+
+    def phases(self) -> Sequence[Phase]:
+        """The optimisations of one step, in order."""
+        return (Phase("step", self.losses),)
+
+    def after_step(self, progress: Progress) -> None:
+        """What follows the updates of a step without a gradient, such as averaging a teacher."""
+
+    def embed(self, batch: Batch, rows: slice = slice(None), view: int = 0) -> Tensor:
+        """Features of some rows of a batch, each domain with its own batch statistics: (rows, width)."""
+        return self.backbone(batch.images[view][rows], batch.layout.statistics(rows))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Class logits of pictures, (rows, 3, height, width) -> (rows, classes)."""
+        return self.classify(self.backbone(images))

@@ -1,0 +1,167 @@
+"""Batch statistics for each domain apart, in one forward pass over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+M = TypeVar("M", bound=nn.Module)
+
+
+class Groups:
+    """The groups of rows that share batch statistics: known to every batch norm of a network, set for one forward.
+
+    >>> groups = Groups()
+    >>> net = convert(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)), groups)
+    >>> with groups.of((2, 4)):  # two rows of the source, then four of the target
+    ...     net(torch.rand(6, 3, 5, 5)).shape
+    torch.Size([6, 8, 3, 3])
+    """
+
+    def __init__(self) -> None:
+        self.sizes: tuple[int, ...] = ()
+
+    @contextmanager
+    def of(self, sizes: tuple[int, ...] | None) -> Iterator[None]:
+        """Within: rows come in groups of these sizes; None or a single size is ordinary batch norm."""
+        before, self.sizes = self.sizes, tuple(sizes or ())
+        try:
+            yield
+        finally:
+            self.sizes = before
+
+    def rows(self, rows: int) -> list[int]:
+        """The sizes as seen by a layer with that many rows: some networks fold positions into the rows, in order."""
+        fold, rest = divmod(rows, sum(self.sizes))
+        if rest or not fold:
+            raise ValueError(f"groups of {self.sizes} rows do not make up a batch of {rows}")
+        return [size * fold for size in self.sizes]
+
+
+def convert(module: M, groups: Groups) -> M:
+    """Let every batch norm in `module` normalise each of the groups with its own statistics while training.
+
+    The result, gradients and running statistics are those of one forward through the network a group, in the groups'
+    order: what the reference implementation of Heuristic Domain Adaptation (Cui et al., NeurIPS 2020) does with source
+    and target. Layers change their class in place: parameters, hooks and names in the state dict stay. A subclass of
+    PyTorch's batch norm with a forward of its own (timm's `BatchNormAct2d`, `SyncBatchNorm`) is called once a group.
+    Evaluation is untouched, and so are frozen batch norms, which know no batch statistics.
+
+    Args:
+        module: any network; changed in place.
+        groups: what will hold the sizes of the groups.
+
+    Returns:
+        The same module.
+    """
+    for layer in module.modules():
+        if isinstance(layer, _BatchNorm):
+            if not isinstance(layer, _Grouped):
+                cast(Any, layer).__class__ = _grouped(type(layer))
+            layer.groups = groups
+    return module
+
+
+def batch_norm_of_equal_groups(
+    x: Tensor,
+    groups: int,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    momentum: float,
+    eps: float,
+) -> Tensor:
+    """Batch norm of `groups` equally many rows each, written so that a compiler makes one reduction of all groups.
+
+    Statistics are taken in float32 at least, whatever the type of `x`, which is also the result's.
+
+    Args:
+        x: (rows, channels, ...), the groups one after the other.
+        groups: how many; divides the rows.
+        weight: (channels,) scale, or None; likewise `bias`.
+        bias: (channels,) shift, or None.
+        running_mean: (channels,), updated group after group; None keeps no running statistics.
+        running_var: (channels,), likewise.
+        momentum: how much of the running statistics a group's replace.
+        eps: added to the variance.
+
+    Returns:
+        The normalised rows, shaped as `x`.
+    """
+    parts = x.unflatten(0, (groups, -1)).to(torch.promote_types(x.dtype, torch.float32))
+    around = [1, *range(3, parts.dim())]
+    count = parts[0].numel() // parts.shape[2]
+    if count < 2:
+        raise ValueError(f"expected more than one value per channel and group to train on, got {tuple(x.shape)}")
+    var, mean = torch.var_mean(parts, around, correction=0, keepdim=True)
+    if running_mean is not None and running_var is not None:
+        with torch.no_grad():
+            unbiased = var.reshape(groups, -1) * (count / (count - 1))
+            for group_mean, group_var in zip(mean.reshape(groups, -1), unbiased, strict=True):
+                running_mean.lerp_(group_mean.to(running_mean.dtype), momentum)
+                running_var.lerp_(group_var.to(running_var.dtype), momentum)
+    channels = [1, 1, -1] + [1] * (parts.dim() - 3)
+    scale = torch.rsqrt(var + eps)
+    if weight is not None:
+        scale = scale * weight.view(channels)
+    out = (parts - mean) * scale
+    if bias is not None:
+        out = out + bias.view(channels)
+    return out.flatten(0, 1).to(x.dtype)
+
+
+if TYPE_CHECKING:
+    _Base = _BatchNorm
+else:
+    _Base = object
+
+
+class _Grouped(_Base):
+    """What `convert` mixes into a class of batch norms."""
+
+    groups: Groups
+    fusible: bool  # the forward is known to be normalisation, then `drop` and `act` if there are any
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or len(self.groups.sizes) < 2:
+            return super().forward(x)
+        sizes = self.groups.rows(x.shape[0])
+        if self.fusible and self.momentum is not None and len(set(sizes)) == 1 and torch.compiler.is_compiling():
+            return self._fused(x, len(sizes))
+        one = super().forward
+        return torch.cat([one(part) for part in x.split(sizes)])
+
+    def _fused(self, x: Tensor, groups: int) -> Tensor:
+        """The same, in the form that a compiler fuses."""
+        assert self.momentum is not None
+        tracked = self.track_running_stats
+        if tracked and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(groups)
+        x = batch_norm_of_equal_groups(
+            x,
+            groups,
+            self.weight,
+            self.bias,
+            self.running_mean if tracked else None,
+            self.running_var if tracked else None,
+            self.momentum,
+            self.eps,
+        )
+        for then in ("drop", "act"):
+            if hasattr(self, then):
+                x = getattr(self, then)(x)
+        return x
+
+
+@cache
+def _grouped(kind: type[_BatchNorm]) -> type[_BatchNorm]:
+    plain = kind.forward is _BatchNorm.forward and not hasattr(kind, "drop") and not hasattr(kind, "act")
+    normalise_and_act = kind.__name__ == "BatchNormAct2d" and kind.__module__.startswith("timm.")
+    return type(f"Grouped{kind.__name__}", (_Grouped, kind), {"fusible": plain or normalise_and_act})
