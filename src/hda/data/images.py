@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import logging
 import os
 import posixpath
 import sys
@@ -136,9 +135,10 @@ def read_labelled(
     Args:
         path: a folder or a `.tar` of class folders, with or without one folder above them; or a list file of
             `path label` lines. A list's classes are called after the folders of its paths where these and the labels
-            go together one to one, since numbers differ from list to list; else after the labels.
+            go together one to one, since numbers differ from list to list; else after the labels. A line that says
+            the same twice counts once.
         root: the folder or `.tar` that a list's paths start from; the list's own folder if not given.
-        name: what to call the set; the file's or folder's name without its ending if not given.
+        name: what to call the set; if not given, the one folder above the class folders, or else the path itself.
         complete: insist on two classes or more and on no class folder without pictures.
 
     Raises:
@@ -160,7 +160,7 @@ def read_labelled(
     names = sorted(class_of)
     number = {label: index for index, label in enumerate(classes)}
     labels_in_order = np.fromiter((number[class_of[image]] for image in names), np.int64, len(names))
-    return LabelledImages(Images(storage, names, path, name or path.stem), labels_in_order, classes)
+    return LabelledImages(Images(storage, names, path, name or _called(path, names)), labels_in_order, classes)
 
 
 def read_unlabelled(path: Location, root: Location | None = None, name: str | None = None) -> Images:
@@ -169,7 +169,7 @@ def read_unlabelled(path: Location, root: Location | None = None, name: str | No
     Args:
         path: a folder (flat or not), a `.tar`, a list file of lines `path` or `path label`, or one image file.
         root: the folder or `.tar` that a list's paths start from; the list's own folder if not given.
-        name: what to call the set; the file's or folder's name without its ending if not given.
+        name: what to call the set; if not given, as for `read_labelled`.
 
     Raises:
         UserError: there is no such thing, or it is not such a thing.
@@ -185,7 +185,8 @@ def read_unlabelled(path: Location, root: Location | None = None, name: str | No
         case _:
             storage, entries = _scan(path)
             names = (entry for entry in entries if not entry.endswith("/"))
-    return Images(storage, sorted(names), path, name or path.stem)
+    names = sorted(names)
+    return Images(storage, names, path, name or _called(path, names))
 
 
 @overload
@@ -224,7 +225,9 @@ class _Folder:
         return status.st_size, status.st_mtime_ns
 
     def where(self, name: str) -> str:
-        return os.path.normpath(os.path.join(self.root, name))
+        return (
+            os.path.normpath(os.path.join(self.root, name)) if name.startswith(("..", "/")) else f"{self.root}/{name}"
+        )
 
 
 @dataclass(frozen=True)
@@ -261,7 +264,8 @@ class _Memory:
     name: str
 
     def array(self, name: str) -> NDArray[np.uint8]:
-        return self.pixels[self.rows[name]]
+        pixels: NDArray[np.uint8] = self.pixels[self.rows[name]]
+        return pixels
 
     def read(self, name: str) -> bytes:
         from PIL import Image
@@ -272,17 +276,37 @@ class _Memory:
 
     def stamp(self, name: str) -> tuple[int, int]:
         pixels = self.array(name)
-        return pixels.nbytes, zlib.crc32(np.ascontiguousarray(pixels))
+        return pixels.nbytes, zlib.crc32(pixels.tobytes())
 
     def where(self, name: str) -> str:
         return f"{self.name}[{self.rows[name]}]"
 
 
+def is_list(path: Location) -> bool:
+    """Whether a path would be read as a list of images, which has a root."""
+    return Path(path).suffix.lower() in LISTS and not Path(path).is_dir()
+
+
 def _existing(path: Location) -> Path:
-    found = Path(path).expanduser()
-    if not found.exists():
+    if not os.fspath(path):
+        raise UserError("a path is empty: give a folder, a .tar or a list of images")
+    try:
+        found = Path(path).expanduser()
+        there = found.exists()
+    except (OSError, RuntimeError) as error:
+        raise UserError(f"{path} cannot be reached ({error}): check the path and its permissions") from None
+    if not there:
         raise UserError(f"{found} does not exist: check the path")
     return found
+
+
+def _called(path: Path, names: Sequence[str]) -> str:
+    """What to call a set: the one folder above its class folders if there is one, else the file or folder itself."""
+    above = {name.partition("/")[0] if name.count("/") >= 2 else "" for name in names}
+    if len(above) == 1 and not above & {"", ".."}:
+        return above.pop()
+    path = path.resolve()
+    return (path.name if path.is_dir() else path.stem) or "images"
 
 
 def _kind(path: Path) -> str:
@@ -296,16 +320,16 @@ def _kind(path: Path) -> str:
     if suffix in EXTENSIONS:
         return "image"
     if suffix in COMPRESSED:
-        raise UserError(f"{path} is compressed, and images are read in place: uncompress it to a folder or a .tar first")
+        raise UserError(
+            f"{path} is compressed, and images are read in place: uncompress it to a folder or a .tar first"
+        )
     raise UserError(f"{path} is of an unknown kind: give a folder, a .tar, a list ({', '.join(LISTS)}) or an image")
 
 
 def _scan(path: Path) -> tuple[Storage, list[str]]:
     """What a folder or a tar holds: images by name, and folders, whose names end in a slash."""
     try:
-        storage, entries = (
-            (_Folder(str(path.resolve())), list(_walk(str(path)))) if path.is_dir() else _index_tar(path)
-        )
+        storage, entries = (_Folder(str(path.resolve())), list(_walk(str(path)))) if path.is_dir() else _index_tar(path)
     except OSError as error:
         raise UserError(f"{error.filename or path} cannot be read ({error.strerror}): check its permissions") from None
     if all(entry.endswith("/") for entry in entries):
@@ -326,43 +350,54 @@ def _walk(folder: str, prefix: str = "", above: frozenset[tuple[int, int]] = fro
             if entry.is_dir():
                 yield f"{name}/"
                 yield from _walk(entry.path, f"{name}/", above | {here})
-            elif _is_image(entry.name):
-                if not entry.is_file():
-                    raise UserError(f"{entry.path} is not a file, or a link to none: restore it or remove it")
-                yield name
+            elif entry.is_file():
+                if _is_image(entry.name):
+                    yield name
+            elif entry.is_symlink() or _is_image(entry.name):
+                raise UserError(
+                    f"{entry.path} is a link to nothing, or no file: restore what it stands for or remove it"
+                )
 
 
 def _index_tar(path: Path) -> tuple[_Tar, list[str]]:
     members: dict[str, tuple[int, int]] = {}
     folders: set[str] = set()
-    strange: list[str] = []
     try:
         with tarfile.open(path, "r:") as tar:
             while (member := tar.next()) is not None:
-                tar.members.clear()  # or it keeps a kilobyte for each
+                tar.members.clear()  # type: ignore[attr-defined]  # or it keeps a kilobyte for each
                 name = posixpath.normpath(member.name)
-                if not _is_plain(member):
-                    strange.append(member.name)
-                elif _hidden(name):
+                if name == "." or _hidden(name):
                     continue
-                elif member.isfile() and _is_image(name):
+                _check_member(member, path)
+                if member.isfile() and _is_image(name):
                     members[name] = (member.offset_data, member.size)
                 else:
                     folders.add(f"{name if member.isdir() else posixpath.dirname(name)}/")
+            end = tar.offset
     except tarfile.TarError as error:
         raise UserError(f"{path} is damaged or is not an uncompressed tar ({error}): get it anew") from None
-    if strange:
-        logging.getLogger(__name__).warning(
-            "%d members of %s are passed over, being links, devices or outside of its folder, such as %s",
-            *(len(strange), path, strange[0]),
-        )
+    if not _ends(path, end):
+        raise UserError(f"{path} breaks off or is damaged at byte {end:,}: get it anew")
     folders.discard("/")
     return _Tar(str(path.resolve()), path.stat().st_mtime_ns, members), [*members, *folders]
 
 
-def _is_plain(member: tarfile.TarInfo) -> bool:
-    inside = not member.name.startswith("/") and ".." not in member.name.split("/")
-    return inside and (member.isdir() or (member.isfile() and not member.issparse()))
+def _ends(path: Path, offset: int) -> bool:
+    """Whether a tar's end mark, a block of zeros, is there: tarfile silently takes a damaged header for the end."""
+    with open(path, "rb") as file:
+        file.seek(offset)
+        return file.read(tarfile.BLOCKSIZE) == bytes(tarfile.BLOCKSIZE)
+
+
+def _check_member(member: tarfile.TarInfo, path: Path) -> None:
+    if member.issym() or member.islnk():
+        remedy = "pack it with tar's --dereference and --hard-dereference"
+        raise UserError(f"{path} holds a link, {member.name}, where images are read in place: {remedy}")
+    if member.name.startswith("/") or ".." in member.name.split("/"):
+        raise UserError(f"{path} holds {member.name}, outside of its own folder: pack it with relative paths")
+    if not (member.isdir() or member.isfile()) or member.issparse():
+        raise UserError(f"{path} holds {member.name}, which is no plain file: pack it without")
 
 
 def _hidden(name: str) -> bool:
@@ -395,7 +430,7 @@ def _read_list(path: Path, root: Location | None, labelled: bool) -> tuple[Stora
     storage, find = _finder(root)
     labels: dict[str, str] = {}
     for number, line in _lines(path):
-        image, label = (line, "") if _is_image(line) else (line.rsplit(maxsplit=1) + [""])[:2]
+        image, label = (line, "") if _is_image(line) else [*line.rsplit(maxsplit=1), ""][:2]
         if not _is_image(image) or (labelled and not label):
             form = "path label" if labelled else "path"
             raise UserError(f"line {number} of {path} reads {line!r}: write it as `{form}`, the path being an image's")
@@ -419,6 +454,8 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                     yield number, line
     except UnicodeDecodeError:
         raise UserError(f"{path} is not a text in UTF-8: give a list of `path label` lines") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}): check its permissions") from None
 
 
 def _finder(root: Path) -> tuple[Storage, Callable[[str], str | None]]:
@@ -468,7 +505,7 @@ def _listing(root: Path) -> tuple[Storage, Callable[[str], Iterable[str]]]:
 
 
 def _names_of_numbers(labels: Mapping[str, str]) -> dict[str, str]:
-    """Labels that are numbers, by the names of the images' folders where each goes with one; other labels as they are."""
+    """The folders' names instead of numbers, where each number goes with one folder; other labels as they are."""
     folder_of = {image: posixpath.basename(posixpath.dirname(image)) for image in labels}
     pairs = {(folder, labels[image]) for image, folder in folder_of.items()}
     folders, numbers = {folder for folder, _ in pairs}, {number for _, number in pairs}

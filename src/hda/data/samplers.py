@@ -79,7 +79,7 @@ class Sampler:
 
     def __post_init__(self) -> None:
         k, layout = len(self.sources), self.layout
-        one = layout.source if k == 1 else 1  # with several sources nothing is dropped: no source has batches of its own
+        one = layout.source if k == 1 else 1  # several sources drop nothing: none has batches of its own
         sizes = [(size, one) for size in self.sources]
         sizes += [(self.labelled, layout.labelled_target), (self.target, layout.target)]
         self._streams = [Stream(size, max(1, batch), self.seed, key) for key, (size, batch) in enumerate(sizes)]
@@ -89,7 +89,8 @@ class Sampler:
     def next(self) -> Draw:
         """The next batch's rows."""
         k, layout = len(self.sources), self.layout
-        owners = np.concatenate([self._source_rows(), np.full(layout.labelled_target, k), np.full(layout.target, k + 1)])
+        target = np.repeat([k, k + 1], [layout.labelled_target, layout.target])
+        owners = np.concatenate([self._source_rows(), target])
         pictures = np.empty(layout.rows, dtype=np.int64)
         for key, stream in enumerate(self._streams):
             mine = np.flatnonzero(owners == key)

@@ -33,7 +33,7 @@ class Checkpoint:
         return {k.removeprefix("method."): v for k, v in self.tensors.items() if k.startswith("method.")}
 
 
-def capture(step: int, state: Step, sampler: dict[str, Any], summed: int) -> Checkpoint:
+def capture(step: int, state: Step, sampler: dict[str, Any], summed: int, seconds: float) -> Checkpoint:
     """Copy a run's state to the CPU."""
     tensors = {name: tensor.detach().to("cpu", copy=True) for name, tensor in state.tensors().items()}
     if state.sums is not None:
@@ -41,7 +41,8 @@ def capture(step: int, state: Step, sampler: dict[str, Any], summed: int) -> Che
     tensors["random.cpu"] = torch.get_rng_state()
     if state.device.type == "cuda":
         tensors["random.cuda"] = torch.cuda.get_rng_state(state.device)
-    return Checkpoint(step, tensors, {"step": step, "sampler": sampler, "summed": summed, "names": state.names})
+    plain = {"step": step, "sampler": sampler, "summed": summed, "seconds": seconds, "names": state.names}
+    return Checkpoint(step, tensors, plain)
 
 
 def restore(checkpoint: Checkpoint, state: Step) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 
-def write(path: Path, fill: Callable[[Path], None]) -> None:
+def write(path: Path, fill: Callable[[Path], object]) -> None:
     """Write a file or folder under a temporary name, make it durable, then give it its name."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     remove(draft)
@@ -32,6 +32,10 @@ def write_json(path: Path, data: Any) -> None:
 
 def write_text(path: Path, text: str) -> None:
     write(path, lambda draft: _write_text(draft, text))
+
+
+def copy(source: Path, path: Path) -> None:
+    write(path, lambda draft: shutil.copyfile(source, draft))
 
 
 def remove(path: Path) -> None:

@@ -1,0 +1,389 @@
+"""The loop: everything between a scenario and a finished run folder, stoppable and resumable at any moment."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import hda
+from hda import backbones
+from hda.data import augment, pixels
+from hda.data.images import Images, Location
+from hda.data.samplers import Sampler
+from hda.data.scenario import Answers, Scenario
+from hda.engine import checkpoint, files
+from hda.engine import run as folder
+from hda.engine.device import choose_device, choose_precision, set_arithmetic
+from hda.engine.evaluate import evaluate, probabilities
+from hda.engine.feeder import Bank, Feeder, fits
+from hda.engine.lock import locked
+from hda.engine.metrics import Metrics
+from hda.engine.reporter import Reporter
+from hda.engine.run import Predictions, Run
+from hda.engine.settings import Settings
+from hda.engine.step import Step, build_method, prepare
+from hda.errors import UserError
+from hda.methods.base import Method
+
+log = logging.getLogger("hda")
+
+
+def fit(
+    scenario: Scenario,
+    *,
+    out: Location | None = None,
+    evaluate: Answers | None = None,
+    resume: bool = False,
+    skip_broken: bool = False,
+    origin: dict[str, Any] | None = None,
+    reporter: Reporter | None = None,
+    **options: Any,
+) -> Run:
+    """Train a method on a scenario; the run's folder holds everything that came of it.
+
+    Args:
+        scenario: whose pictures, and which labels, training may see.
+        out: the run's folder; `runs/<method>-<task>-<seed>` if not given.
+        evaluate: the target's true labels, for measuring alone: training never sees them.
+        resume: go on with the run in `out` from its last checkpoint, exactly as if it had never stopped.
+        skip_broken: leave out pictures that cannot be read, instead of stopping at the first.
+        origin: plain data about where the scenario came from, kept with the settings.
+        reporter: is told how the run gets on.
+        **options: every setting of the run (`FitSettings`), of its method and of its recipe, by name.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        UserError: an option, a picture or a weights file is wrong; nothing half-written is left.
+    """
+    reporter = reporter or Reporter()
+    settings = Settings.given(**options).resolve(scenario)
+    if scenario.setting not in settings.method_class.supports:
+        known = ", ".join(sorted(settings.method_class.supports))
+        raise UserError(f"method {settings.fit.method!r} does not know the setting {scenario.setting}: it works for {known}")
+    path = Path(out) if out is not None else default_folder(settings, scenario)
+    device = choose_device(settings.fit.device)
+    if resume and (path / folder.SETTINGS).exists():
+        _check_same(Run(path), settings, scenario)
+        if Run(path).result is not None:
+            reporter.note(f"{path} is finished: nothing is left to do")
+            return Run(path)
+    elif path.exists():
+        remedy = "give another --out" if resume else "give another --out, or --resume to go on with it"
+        raise UserError(f"{path} exists: {remedy}")
+    elif resume:
+        reporter.note(f"{path} does not exist yet: the run starts at its beginning")
+    for note in (*scenario.notes, *(evaluate.notes if evaluate else ())):
+        reporter.note(note)
+
+    material = Material.read(scenario, evaluate, settings, skip_broken, reporter)
+    with _own_random_numbers(device):
+        method = _new_method(settings, material.scenario)
+        if not path.exists():
+            _create(path, settings, scenario, material, method, origin)
+        with locked(path / "lock", f"{path} is being written by another process: wait for it or give another --out"):
+            files.remove_drafts(path)
+            files.remove_drafts(path / folder.CHECKPOINTS)
+            Training(path, settings, material, method, device, reporter).run()
+    return Run(path)
+
+
+def default_folder(settings: Settings, scenario: Scenario) -> Path:
+    """Where a run goes whose folder nobody named."""
+    words = f"{settings.fit.method}-{scenario.name}-{settings.fit.seed}"
+    return Path("runs") / re.sub(r"[^\w.,-]+", "-", words.replace("->", "-")).strip("-")
+
+
+@dataclass(frozen=True)
+class Material:
+    """A scenario's pictures, decoded: what the loop is fed with."""
+
+    scenario: Scenario
+    answers: Answers | None
+    bank: Bank  # all sources, the labelled target, the target
+    edge: int
+
+    @classmethod
+    def read(
+        cls, scenario: Scenario, answers: Answers | None, settings: Settings, skip_broken: bool, reporter: Reporter
+    ) -> Material:
+        """Decode every picture at the edge that the run's augmentation starts from."""
+        size = settings.fit.size or backbones.size_of(settings.fit.backbone)
+        edge = augment.store_size(settings.fit.augment, size)
+
+        def load(images: Images) -> pixels.Pixels:
+            progress = reporter.reading(images.name, len(images))
+            loaded = pixels.load(images, edge, skip_broken=skip_broken, progress=progress)
+            if loaded.broken:
+                more = f" and {len(loaded.broken) - 1} more" if len(loaded.broken) > 1 else ""
+                reporter.note(f"left out: {loaded.broken[0]}{more}")
+            return loaded
+
+        sources = [load(source.images) for source in scenario.sources]
+        labelled = load(scenario.labelled.images) if scenario.labelled else None
+        target = load(scenario.target)
+        kept = scenario.keep([p.kept for p in sources], labelled.kept if labelled else None, target.kept)
+        arrays = [*(p.array for p in sources), *([labelled.array] if labelled else []), target.array]
+        return cls(kept, answers.select(target.kept) if answers else None, Bank(arrays), edge)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The labels that may be seen: of all sources, then of the labelled target."""
+        parts = [source.labels for source in self.scenario.sources]
+        if self.scenario.labelled:
+            parts.append(self.scenario.labelled.labels)
+        return np.concatenate(parts)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        scenario = self.scenario
+        return {
+            "source": sum(len(source) for source in scenario.sources),
+            "labelled": len(scenario.labelled) if scenario.labelled else 0,
+            "target": len(scenario.target),
+        }
+
+
+class Training:
+    """One run under way, in its locked folder."""
+
+    def __init__(
+        self, path: Path, settings: Settings, material: Material, method: Method, device: torch.device, reporter: Reporter
+    ) -> None:
+        self.path, self.settings, self.material, self.reporter = path, settings, material, reporter
+        self.fit = settings.fit
+        scenario, layout = material.scenario, settings.layout(material.scenario)
+        self.steps = self.fit.steps or 0
+        self.precision = choose_precision(self.fit.precision, device)
+        set_arithmetic(self.precision)
+        backbone = method.backbone
+        self.view = augment.evaluation(self.fit.augment, backbone.size, backbone.mean, backbone.std)
+        self.device = device
+        self.resident = material.bank.to(device) if fits(material.bank, device, self.fit.resident) else None
+        self.sampler = Sampler(
+            tuple(len(source) for source in scenario.sources),
+            len(scenario.labelled) if scenario.labelled else 0,
+            len(scenario.target) if layout.target else 0,
+            layout,
+            self.fit.seed,
+            self.fit.mixing,
+        )
+        self.step = Step(
+            method.to(device),
+            settings.build_recipe(scenario.setting),
+            augment.training(self.fit.augment, backbone.size, backbone.mean, backbone.std),
+            layout,
+            self.steps,
+            material.edge,
+            device,
+        )
+        self.done = 0  # updates
+        self.summed = 0  # updates since the last line of metrics
+        self.seconds = 0.0  # spent on this run by earlier processes
+        self.resumed_from: int | None = None
+        self.predictions: Predictions | None = None
+
+    def run(self) -> None:
+        """Train to the end from wherever the folder stands, and write the result."""
+        last = checkpoint.latest(self.path / folder.CHECKPOINTS)
+        resuming = (self.path / folder.METRICS).exists()
+        if last is not None:
+            self._restore(checkpoint.load(last))
+        self.metrics = Metrics(self.path / folder.METRICS, self.done)
+        if resuming:
+            self.resumed_from = self.done
+            self._record({"step": self.done, "event": "resumed"})
+            self.reporter.note(f"resumed at step {self.done}")
+        self.checkpoints = checkpoint.Writer(self.path / folder.CHECKPOINTS)
+        self.started = self.lap = time.perf_counter()
+        self.reporter.begin(self.done, self.steps)
+        try:
+            self._train()
+            self._finish()
+        finally:
+            self.reporter.end()
+            self.metrics.close()
+            self.checkpoints.close()
+
+    def _train(self) -> None:
+        if self.done == self.steps:
+            return
+        state = self.sampler.state()
+        mode = prepare(self.step, precision=self.precision, graph=self.fit.graph, compile=self._compiles())
+        self.sampler.restore(state)
+        log.info("steps run on %s in %s, %s", self.device, self.precision, mode)
+        feeder = Feeder(self.sampler, self.material.bank, self.material.labels, self.device, self.resident)
+        try:
+            while self.done < self.steps:
+                feeder.feed(self.step)
+                self.step.run()
+                self.done += 1
+                self.summed += 1
+                self.reporter.advance(self.done)
+                last = self.done == self.steps
+                if last or self.done == 1 or self.done % self.fit.log_every == 0:
+                    self._log()
+                if self.material.answers and (last or self.done % self.fit.evaluate_every == 0):
+                    self._evaluate(self.material.answers)
+                if last or self.done % self.fit.checkpoint_every == 0:
+                    self._checkpoint(feeder.state)
+        finally:
+            feeder.close()
+
+    def _compiles(self) -> bool:
+        return self.steps >= 1000 if self.fit.compile is None else self.fit.compile
+
+    def _log(self) -> None:
+        values = self.step.measured(self.summed)
+        now = time.perf_counter()
+        rate = self.summed * self.step.layout.rows / (now - self.lap)
+        self.lap, self.summed, count = now, 0, self.summed
+        bad = [name for name, value in values.items() if not math.isfinite(value)]
+        if bad:
+            raise UserError(
+                f"{bad[0]} is no longer finite within the {count} steps to step {self.done}: give a lower --lr, "
+                "or --precision fp32 if it is bf16"
+            )
+        timing = {"seconds": round(self._elapsed(), 3), "images_per_second": round(rate, 1)}
+        self._record({"step": self.done, **values, **timing})
+
+    def _evaluate(self, answers: Answers) -> None:
+        predictions = self._predict()
+        found = evaluate(predictions.labels, answers)
+        self._record({"step": self.done, "target_accuracy": found.accuracy, "mean_class_accuracy": found.mean_class_accuracy})
+        self.lap = time.perf_counter()
+        self.predictions = predictions if self.done == self.steps else None
+
+    def _predict(self) -> Predictions:
+        """Class probabilities of every target picture, as the method is now."""
+        target = self.material.scenario.target
+        first = int(self.material.bank.starts[-1]) - len(target)
+
+        def pictures(start: int, stop: int) -> Tensor:
+            if self.resident is not None:
+                return self.resident[first + start : first + stop]
+            array = self.material.bank.arrays[-1][start:stop]
+            return torch.from_numpy(np.array(array)).to(self.device)
+
+        batch = 512 if self.device.type == "cuda" else 128
+        found = probabilities(self.step.method, pictures, len(target), self.view, batch)
+        return Predictions(target.names, found.cpu().numpy(), self.material.scenario.classes)
+
+    def _checkpoint(self, sampler: dict[str, Any]) -> None:
+        self.checkpoints.save(checkpoint.capture(self.done, self.step, sampler, self.summed, self._elapsed()))
+
+    def _restore(self, saved: checkpoint.Checkpoint) -> None:
+        checkpoint.restore(saved, self.step)
+        self.sampler.restore(saved.plain["sampler"])
+        self.done, self.summed, self.seconds = saved.step, saved.plain["summed"], saved.plain["seconds"]
+
+    def _finish(self) -> None:
+        predictions = self.predictions or self._predict()
+        self.checkpoints.wait()
+        last = checkpoint.latest(self.path / folder.CHECKPOINTS)
+        assert last is not None
+        files.copy(last / checkpoint.MODEL, self.path / folder.MODEL)
+        predictions.write(self.path / folder.PREDICTIONS)
+        found = evaluate(predictions.labels, self.material.answers) if self.material.answers else None
+        seconds = self._elapsed()
+        files.write_json(
+            self.path / folder.RESULT,
+            {
+                "task": self.material.scenario.name,
+                "setting": self.material.scenario.setting,
+                "method": self.fit.method,
+                "target_accuracy": found.accuracy if found else None,
+                "mean_class_accuracy": found.mean_class_accuracy if found else None,
+                "steps": self.steps,
+                "resumed_from": self.resumed_from,
+                "seconds": round(seconds, 3),
+                "images": self.material.counts,
+                "domains": self.material.scenario.domains,
+                "device": device_name(self.device),
+                "precision": self.precision,
+                "versions": {"hda": hda.__version__, "torch": torch.__version__},
+            },
+        )
+
+    def _record(self, record: dict[str, Any]) -> None:
+        self.metrics.add(record)
+        self.reporter.record(record)
+
+    def _elapsed(self) -> float:
+        return self.seconds + time.perf_counter() - self.started
+
+
+def device_name(device: torch.device) -> str:
+    """What the device is, in its maker's words."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+
+
+def _new_method(settings: Settings, scenario: Scenario) -> Method:
+    fit, cls = settings.fit, settings.method_class
+
+    def make() -> backbones.Backbone:
+        return backbones.create(fit.backbone, weights=fit.weights, strides=fit.strides, size=fit.size)
+
+    return build_method(cls, make, len(scenario.classes), scenario.domains, cls.Settings(**settings.method), fit.seed)
+
+
+def _create(
+    path: Path, settings: Settings, scenario: Scenario, material: Material, method: Method, origin: dict[str, Any] | None
+) -> None:
+    description = {
+        "hda": hda.__version__,
+        "task": scenario.name,
+        "setting": scenario.setting,
+        "settings": settings.as_dict(),
+        "backbone": method.backbone.describe(),
+        "classes": list(scenario.classes),
+        "domains": scenario.domains,
+        "images": material.counts,
+        "fingerprint": scenario.fingerprint(),
+        "origin": origin or {},
+    }
+
+    def fill(draft: Path) -> None:
+        draft.mkdir()
+        files.write_json(draft / folder.SETTINGS, description)
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write(path, fill)
+
+
+def _check_same(run: Run, settings: Settings, scenario: Scenario) -> None:
+    """A run goes on with the settings and pictures that it began with.
+
+    Raises:
+        UserError: one of them differs.
+    """
+    before, now = run.settings.flat(), settings.flat()
+    free = ("device", "graph", "compile", "resident")  # where and how fast, not what
+    for name, value in now.items():
+        if name not in free and before.get(name) != value:
+            option = "--" + name.replace("_", "-")
+            raise UserError(
+                f"{run.path} was begun with {option} {before.get(name)} and cannot go on with {value}: "
+                "leave the option as it was, or give another --out"
+            )
+    if run.description["fingerprint"] != scenario.fingerprint():
+        raise UserError(f"the pictures are not those that {run.path} was begun with: give another --out for a new run")
+
+
+@contextlib.contextmanager
+def _own_random_numbers(device: torch.device) -> Iterator[None]:
+    """Within: random numbers are the run's; after it the caller's state is back."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        yield
