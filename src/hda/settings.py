@@ -80,6 +80,17 @@ def build(settings: type[T], given: Mapping[str, Any]) -> T:
     return settings(**{name: known[name].parse(value) for name, value in given.items()})
 
 
+def at_least(smallest: float, **values: float | None) -> None:
+    """Check settings by name; None passes.
+
+    Raises:
+        UserError: one is smaller.
+    """
+    for name, value in values.items():
+        if value is not None and not value >= smallest:
+            raise UserError(f"{name} must be at least {smallest:g}: got {value}")
+
+
 def as_dict(settings: Any) -> dict[str, Any]:
     """The settings as plain data, ready for JSON."""
     return dataclasses.asdict(settings)

@@ -401,7 +401,7 @@ def _check_member(member: tarfile.TarInfo, path: Path) -> None:
 
 
 def _hidden(name: str) -> bool:
-    return any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))
+    return any((part.startswith(".") and part != "..") or part == "__MACOSX" for part in name.split("/"))
 
 
 def _is_image(name: str) -> bool:

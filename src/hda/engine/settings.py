@@ -43,10 +43,9 @@ class FitSettings:
     checkpoint_every: int = setting(500, "steps between two checkpoints")
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "target_batch", "size", "log_every", "evaluate_every", "checkpoint_every"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise plain.UserError(f"{name} must be at least 1: got {value}")
+        names = ("steps", "batch", "target_batch", "size", "log_every", "evaluate_every", "checkpoint_every")
+        plain.at_least(1, **{name: getattr(self, name) for name in names})
+        plain.at_least(0, seed=self.seed, resident=self.resident)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -107,6 +107,10 @@ class Method(nn.Module):
         """Features of some rows of a batch, each domain with its own batch statistics: (rows, width)."""
         return self.backbone(batch.images[view][rows], batch.layout.statistics(rows))
 
+    def features(self, images: Tensor) -> Tensor:
+        """Features that predictions are made from: (rows, 3, height, width) -> (rows, width)."""
+        return self.backbone(images)
+
     def forward(self, images: Tensor) -> Tensor:
-        """Class logits of pictures, (rows, 3, height, width) -> (rows, classes)."""
-        return self.classify(self.backbone(images))
+        """Class logits of pictures: (rows, 3, height, width) -> (rows, classes)."""
+        return self.classify(self.features(images))

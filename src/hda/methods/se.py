@@ -1,0 +1,68 @@
+"""Self-ensembling: a student agrees with its own moving average on differently seen target pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from hda.batch import Batch, Progress
+from hda.losses import class_balance, consistency, cross_entropy
+from hda.methods.base import Losses, Method, Reference
+from hda.nn import Averaged, PlainHead
+from hda.settings import at_least, setting
+
+
+class SE(Method):
+    """Self-ensembling for visual domain adaptation (French et al., ICLR 2018).
+
+    The teacher, an average of the student, sees a second view of each target picture; where it is sure, the student
+    learns to say the same. Predictions are the teacher's.
+    """
+
+    name = "se"
+    reference = Reference(
+        title="Self-ensembling for visual domain adaptation",
+        authors="Geoffrey French, Michal Mackiewicz, Mark Fisher",
+        venue="ICLR 2018",
+        url="https://arxiv.org/abs/1706.05208",
+        deviations="augmentation, optimiser and schedule are the recipe's",
+    )
+    views = 2
+
+    @dataclass(frozen=True, kw_only=True)
+    class Settings:
+        consistency_weight: float = setting(3.0, "weight of agreeing with the teacher")
+        confidence: float = setting(0.968, "how sure the teacher must be of a row for it to count")
+        teacher_momentum: float = setting(0.99, "how much of itself the teacher keeps at each step")
+        balance_weight: float = setting(0.005, "weight of predicting every class equally often on the target")
+
+        def __post_init__(self) -> None:
+            at_least(0, consistency_weight=self.consistency_weight, balance_weight=self.balance_weight)
+
+    def build(self, width: int, classes: int, domains: int) -> None:
+        self.head = PlainHead(width, classes)
+        self.teacher_backbone, self.teacher_head = Averaged(self.backbone), Averaged(self.head)
+
+    def losses(self, batch: Batch, progress: Progress) -> Losses:
+        s = self.settings
+        logits = self.head(self.embed(batch))
+        student = logits[batch.target]
+        teacher = self.classify(self.features(batch.images[1][batch.target]))
+        return Losses(
+            classification=cross_entropy(logits[batch.labelled], batch.labels),
+            consistency=s.consistency_weight * consistency(student, teacher, s.confidence),
+            balance=s.balance_weight * class_balance(student),
+        )
+
+    def after_step(self, progress: Progress) -> None:
+        self.teacher_backbone.follow(self.backbone, self.settings.teacher_momentum)
+        self.teacher_head.follow(self.head, self.settings.teacher_momentum)
+
+    def features(self, images: Tensor) -> Tensor:
+        features: Tensor = self.teacher_backbone(images)
+        return features
+
+    def classify(self, features: Tensor) -> Tensor:
+        logits: Tensor = self.teacher_head(features)
+        return logits

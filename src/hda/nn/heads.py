@@ -1,0 +1,98 @@
+"""Heads: from a backbone's features to class scores."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+class Heuristic(NamedTuple):
+    """The three answers of a heuristic head, (rows, classes) each: g = f - h."""
+
+    g: Tensor  # transferable: predictions come from it
+    f: Tensor  # fundament
+    h: Tensor  # the sum of all heuristics
+
+
+class HeuristicHead(nn.Module):
+    """G(x) = F(x) - sum of H^k(x), each of them one linear layer (Cui et al., NeurIPS 2020).
+
+    Weights are Kaiming-normal for a leaky slope a, with deviation sqrt(2 / ((1 + a^2) width)), biases zero. H^k has
+    a = k, for k = 0 .. M-1: Gaussians of different widths. F has a = 100: near zero, so that G = -H at the start, which is
+    the similarity constraint.
+
+    >>> head = HeuristicHead(2048, classes=65, heuristics=3)
+    >>> g, f, h = head(torch.rand(8, 2048))
+    >>> g.shape
+    torch.Size([8, 65])
+
+    Args:
+        width: features a row has.
+        classes: number of classes.
+        heuristics: M, how many heuristic subnetworks; 0 leaves the fundament alone.
+        fundament_slope: the fundament's a; 0 is the paper's "w.o. init".
+    """
+
+    def __init__(self, width: int, classes: int, heuristics: int = 3, fundament_slope: float = 100.0) -> None:
+        super().__init__()
+        self.classes, self.count = classes, heuristics
+        self.fundament = kaiming_linear(width, classes, fundament_slope)
+        # All heuristics are one layer, its rows M blocks of `classes`: one product, whatever M is.
+        self.heuristics = nn.Linear(width, heuristics * classes) if heuristics else None
+        if self.heuristics is not None:
+            nn.init.zeros_(self.heuristics.bias)
+            for k, block in enumerate(self.heuristics.weight.split(classes)):
+                nn.init.kaiming_normal_(block, a=k)
+
+    def forward(self, features: Tensor) -> Heuristic:
+        f = self.fundament(features)
+        h = self.parts(features).sum(dim=1)
+        return Heuristic(f - h, f, h)
+
+    def parts(self, features: Tensor) -> Tensor:
+        """The heuristics one by one: (rows, width) -> (rows, M, classes)."""
+        if self.heuristics is None:
+            return features.new_zeros(len(features), 0, self.classes)
+        parts: Tensor = self.heuristics(features).unflatten(1, (self.count, self.classes))
+        return parts
+
+
+class PlainHead(nn.Module):
+    """One linear layer, Kaiming-normal, zero bias."""
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.linear = kaiming_linear(width, classes)
+
+    def forward(self, features: Tensor) -> Tensor:
+        logits: Tensor = self.linear(features)
+        return logits
+
+
+class MLPHead(nn.Module):
+    """Two layers with dropout before each: what classifiers that should disagree need more than one layer for."""
+
+    def __init__(self, width: int, classes: int, hidden: int = 1000, dropout: float = 0.5) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Dropout(dropout),
+            kaiming_linear(width, hidden),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            kaiming_linear(hidden, classes),
+        )
+
+    def forward(self, features: Tensor) -> Tensor:
+        logits: Tensor = self.layers(features)
+        return logits
+
+
+def kaiming_linear(inputs: int, outputs: int, slope: float = 0.0) -> nn.Linear:
+    """A linear layer, Kaiming-normal for that leaky slope, with a bias of zero."""
+    layer = nn.Linear(inputs, outputs)
+    with torch.no_grad():
+        nn.init.kaiming_normal_(layer.weight, a=slope)
+        nn.init.zeros_(layer.bias)
+    return layer
