@@ -135,7 +135,7 @@ class Scenario:
             kept = tuple(part.select(rows) for part, rows in zip(self.sources, sources, strict=True))
         few = self.labelled if self.labelled is None or labelled is None else self.labelled.select(labelled)
         rest = self.target if target is None else self.target.select(target)
-        for images in (*(part.images for part in kept), *([few.images] if few else []), rest):
+        for images in (*(part.images for part in kept), *([] if few is None else [few.images]), rest):
             if not len(images):
                 raise UserError(f"no image of {images.name} is left: give some that can be read")
         return replace(self, sources=kept, labelled=few, target=rest)

@@ -218,8 +218,7 @@ def build(
         UserError: the weights do not fit, or are not finite.
     """
     cls = settings.method_class
-    net = backbones.create(backbone["name"], weights="none", strides=backbone.get("strides"), size=settings.fit.size)
-    method = cls(net, len(classes), domains, cls.Settings(**settings.method))
+    method = cls(backbones.rebuild(backbone), len(classes), domains, cls.Settings(**settings.method))
     for name, tensor in weights.items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise UserError(f"the weights {name!r} hold a value that is not finite: train again with a lower --lr")

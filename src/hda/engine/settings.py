@@ -20,7 +20,7 @@ class FitSettings:
     """The settings of a run that belong neither to a method nor to a recipe."""
 
     method: str = setting("hdan", "domain adaptation method (`hda list methods`)")
-    backbone: str = setting("efficientnet_lite0", "any timm or torchvision model (`hda list backbones`)")
+    backbone: str = setting("tf_efficientnet_lite0", "any timm or torchvision model (`hda list backbones`)")
     weights: str = setting("pretrained", "pretrained, none (random values), or a .safetensors or .pth file")
     strides: Literal["v1", "v1.5"] | None = setting(None, "where a weights file's ResNet bottlenecks stride (auto: as it says)")
     recipe: str = setting("sgd", "optimiser and schedule (`hda list recipes`)")

@@ -1,0 +1,346 @@
+"""Figures for a page: each function gives the text of one inline `<svg>` or `<img>`, made with matplotlib."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import io
+import math
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hda.analysis.curves import Band, Curve
+from hda.analysis.embedding import Embedding
+from hda.engine import files
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SOURCE, TARGET = "#3b6fd4", "#d1495b"  # the paper's blue and red
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")  # Okabe and Ito's
+DASHES = ("-", "--", "-.", ":")
+INK, FAINT, NOTHING = "#1d2430", "#5b6472", "#e4e7ec"
+GAP = 2  # pixels between two samples
+SAMPLE = 96  # edge of a sample at most
+NAMED = 100  # classes whose names fit along an axis
+
+
+def samples(pictures: NDArray[np.uint8], columns: int, *, title: str = "samples") -> str:
+    """A grid of (n, height, width, 3) pictures, row by row."""
+    from PIL import Image
+
+    if not len(pictures):
+        return _nothing(title, "no pictures")
+    height, width = pictures.shape[1:3]
+    shrink = min(1.0, SAMPLE / max(height, width))
+    if shrink < 1.0:
+        size = (max(1, round(width * shrink)), max(1, round(height * shrink)))
+        small = [np.asarray(Image.fromarray(picture).resize(size, Image.Resampling.BOX)) for picture in pictures]
+        pictures, (width, height) = np.stack(small), size
+    columns = min(columns, len(pictures))
+    rows = -(-len(pictures) // columns)
+    sheet = np.full((rows * (height + GAP) - GAP, columns * (width + GAP) - GAP, 3), 255, dtype=np.uint8)
+    for index, picture in enumerate(pictures):
+        top, left = index // columns * (height + GAP), index % columns * (width + GAP)
+        sheet[top : top + height, left : left + width] = picture
+    buffer = io.BytesIO()
+    Image.fromarray(sheet).save(buffer, format="png", optimize=True)
+    enlarge = max(1, 440 // sheet.shape[1])
+    data = base64.b64encode(buffer.getvalue()).decode("ascii")
+    size_now = f'width="{enlarge * sheet.shape[1]}" height="{enlarge * sheet.shape[0]}"'
+    return f'<img alt="{_escaped(title)}" {size_now} src="data:image/png;base64,{data}">'
+
+
+def curves(
+    lines: Mapping[str, Band | Curve],
+    ylabel: str,
+    *,
+    title: str = "",
+    xlabel: str = "iteration",
+    colours: Mapping[str, str] | None = None,
+    floor: float | None = None,
+    size: tuple[float, float] = (5.8, 3.1),
+) -> str:
+    """Lines over the steps, each with its deviation as a band around it.
+
+    Args:
+        lines: by name, in the order of the legend; those without a point are left out.
+        ylabel: what is measured, with its unit.
+        title: what the figure shows, for those who cannot see it.
+        xlabel: what the steps count.
+        colours: of some of the lines; the others have colours of their own.
+        floor: where the upright axis begins, if not where the values do.
+        size: in inches.
+    """
+    title = title or f"{ylabel} over {xlabel}s"
+    drawn = {name: line for name, line in lines.items() if len(line.steps)}
+    if not drawn:
+        return _nothing(title, "not measured", size)
+    with _sheet(*size) as sheet:
+        axes = sheet.add_subplot()
+        for index, (name, line) in enumerate(drawn.items()):
+            colour = (colours or {}).get(name, COLOURS[index % len(COLOURS)])
+            _draw_line(axes, name, line, colour, DASHES[index % len(DASHES)])
+        _count_on_x(axes)
+        axes.set_xlabel(xlabel)
+        axes.set_ylabel(ylabel)
+        axes.margins(x=0.02)
+        if floor is not None:
+            axes.set_ylim(bottom=floor)
+        if len(drawn) > 1:
+            axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(drawn), borderaxespad=0.2)
+        return _svg(sheet, f"{title}. {_in_words(drawn)}")
+
+
+def plane(
+    embedding: Embedding,
+    labels: tuple[ArrayLike, ArrayLike] | None = None,
+    *,
+    classes: Sequence[str] = (),
+    title: str = "features in the plane",
+) -> str:
+    """Source blue, target red, as in the paper; with labels a second panel, coloured by class.
+
+    Args:
+        embedding: the points.
+        labels: class numbers of all rows of the source's and of the target's features, -1 where there is none.
+        classes: names of the classes, written where their source points are; their numbers if not given.
+        title: what the figure shows, for those who cannot see it.
+    """
+    domains = (("source", embedding.source, SOURCE, "o"), ("target", embedding.target, TARGET, "^"))
+    panels = 1 if labels is None else 2
+    with _sheet(4.4 * panels, 4.2) as sheet:
+        first, *second = sheet.subplots(1, panels, squeeze=False)[0]
+        for name, points, colour, marker in domains:
+            _draw_points(first, points, colour, marker, label=f"{name} ({len(points):,})")
+        first.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2, markerscale=2)
+        if labels is not None:
+            of = (np.asarray(labels[0])[embedding.source_rows], np.asarray(labels[1])[embedding.target_rows])
+            _draw_classes(second[0], embedding, of, classes)
+        for axes in (first, *second):
+            axes.set_xticks([])
+            axes.set_yticks([])
+            axes.margins(0.04)
+            axes.spines[["top", "right"]].set_visible(True)
+        counts = f"{len(embedding.source):,} source points in blue and {len(embedding.target):,} target points in red"
+        return _svg(sheet, f"{title}: {counts}")
+
+
+def confusion(matrix: ArrayLike, classes: Sequence[str], *, title: str = "confusion of the classes") -> str:
+    """Which class is taken for which: row the answer, column the prediction, each row in percent of its pictures."""
+    with _sheet(*_confusion_size(len(classes))) as sheet:
+        _draw_confusion(sheet, np.asarray(matrix), classes)
+        return _svg(sheet, title, natural=len(classes) > 20)
+
+
+def write_confusion(path: Path, matrix: ArrayLike, classes: Sequence[str]) -> None:
+    """The same as a PNG file, which gets its name when it is whole."""
+    with _sheet(*_confusion_size(len(classes))) as sheet:
+        _draw_confusion(sheet, np.asarray(matrix), classes)
+        files.write(path, lambda draft: sheet.savefig(draft, format="png", dpi=150, metadata={"Software": None}))
+
+
+def bars(counts: Mapping[str, int], ylabel: str, *, title: str = "") -> str:
+    """One upright bar a class."""
+    title = title or f"{ylabel}, by class"
+    if not counts:
+        return _nothing(title, "no classes")
+    many = len(counts)
+    width = min(max(3.4, 1.0 + (0.42 if many <= 20 else 0.165) * many), 20.0)
+    with _sheet(width, 3.2) as sheet:
+        axes = sheet.add_subplot()
+        axes.bar(range(many), list(counts.values()), width=0.75, color=TARGET)
+        _name_ticks(axes, "x", list(counts), upright=many > 20 or max(map(len, counts)) > 4)
+        axes.set_xlim(-0.7, many - 0.3)
+        axes.set_ylabel(ylabel)
+        axes.locator_params(axis="y", integer=True)
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+        return _svg(sheet, title, natural=many > 20)
+
+
+# Drawing.
+
+
+def _draw_line(axes: Axes, name: str, line: Band | Curve, colour: str, dashes: str) -> None:
+    middle = line.mean if isinstance(line, Band) else line.values
+    marker = "o" if len(line.steps) <= 12 else None
+    axes.plot(line.steps, middle, dashes, color=colour, label=_label(name), marker=marker)
+    if isinstance(line, Band) and line.deviation.any():
+        low, high = middle - line.deviation, middle + line.deviation
+        axes.fill_between(line.steps, low, high, color=colour, alpha=0.18, linewidth=0)
+
+
+def _draw_points(axes: Axes, points: NDArray[np.floating], colour: str, marker: str, **more: Any) -> None:
+    """Small marks; very many of them as pixels."""
+    looks = {"color": colour, "markeredgewidth": 0, "alpha": 0.55, "rasterized": len(points) > 3000}
+    axes.plot(points[:, 0], points[:, 1], marker, markersize=3.2, **looks, **more)
+
+
+def _draw_classes(
+    axes: Axes, embedding: Embedding, labels: tuple[NDArray[Any], NDArray[Any]], classes: Sequence[str]
+) -> None:
+    """Points coloured by class, and the names of the classes at the middles of their source points."""
+    import matplotlib
+    from matplotlib.patheffects import withStroke
+
+    numbers = [int(number) for number in np.unique(np.concatenate(labels)) if number >= 0]
+    colours = matplotlib.colormaps["tab10" if len(numbers) <= 10 else "nipy_spectral"]
+    middles = []
+    for index, number in enumerate(numbers):
+        share = index if len(numbers) <= 10 else index / len(numbers)
+        for points, of, marker in ((embedding.source, labels[0], "o"), (embedding.target, labels[1], "^")):
+            _draw_points(axes, points[of == number], colours(share), marker)
+        own = embedding.source[labels[0] == number]
+        if len(own):
+            middles.append((np.median(own, axis=0), classes[number] if classes else str(number)))
+    for (x, y), name in middles:
+        size = 12 if len(numbers) <= 20 else 7
+        around = [withStroke(linewidth=3, foreground="white")]
+        axes.text(x, y, _label(name), size=size, weight="bold", ha="center", va="center", path_effects=around)
+    axes.set_title("the same points, coloured by class", fontsize=10.5)
+
+
+def _confusion_size(classes: int) -> tuple[float, float]:
+    edge = _cell(classes) * classes
+    names = 1.0 if classes <= 20 else 1.5
+    return edge + names + 1.0, edge + names
+
+
+def _cell(classes: int) -> float:
+    """The edge of one cell in inches."""
+    return 0.42 if classes <= 20 else 0.165 if classes <= NAMED else max(0.03, 16.5 / classes)
+
+
+def _draw_confusion(sheet: Figure, matrix: NDArray[Any], classes: Sequence[str]) -> None:
+    import matplotlib
+
+    totals = matrix.sum(axis=1, keepdims=True)
+    share = np.ma.masked_array(100.0 * matrix / np.maximum(totals, 1), mask=np.broadcast_to(totals == 0, matrix.shape))
+    colours = matplotlib.colormaps["Blues"].with_extremes(bad=NOTHING)
+    axes = sheet.add_subplot()
+    drawn = axes.imshow(share, cmap=colours, vmin=0, vmax=100, interpolation="nearest")
+    bar = sheet.colorbar(drawn, ax=axes, shrink=min(1.0, 2.6 / (_cell(len(classes)) * len(classes))), aspect=16, pad=0.02)
+    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.set_label("% of the row")
+    upright = len(classes) > 20 or max(map(len, classes)) > 4
+    _name_ticks(axes, "x", classes, upright)
+    _name_ticks(axes, "y", classes)
+    axes.set_xlabel("predicted class")
+    axes.set_ylabel("true class")
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.tick_params(length=0)
+    if len(classes) <= 20:
+        for (row, column), value in np.ndenumerate(share.filled(0.0)):
+            if value >= 0.5:
+                colour = "white" if value > 55 else INK
+                axes.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour, fontsize=8.5)
+
+
+def _name_ticks(axes: Axes, side: str, names: Sequence[str], upright: bool = False) -> None:
+    """Every name at its tick, or, of very many, some."""
+    every = max(1, math.ceil(len(names) / NAMED))
+    kept = range(0, len(names), every)
+    size = 9.5 if len(names) <= 20 else 7.0
+    axis = axes.xaxis if side == "x" else axes.yaxis
+    axis.set_ticks(list(kept), [_label(names[index]) for index in kept], fontsize=size, rotation=90 if upright else 0)
+
+
+def _count_on_x(axes: Axes) -> None:
+    axes.locator_params(axis="x", integer=True, nbins=6)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+
+
+def _label(name: str, longest: int = 24) -> str:
+    whole = name.encode("utf-8", "replace").decode("utf-8")
+    return whole if len(whole) <= longest else whole[: longest - 1] + "…"
+
+
+def _in_words(lines: Mapping[str, Band | Curve]) -> str:
+    """What the lines come to, for those who cannot see them."""
+    ends = []
+    for name, line in lines.items():
+        values = line.mean if isinstance(line, Band) else line.values
+        ends.append(f"{name}: from {values[0]:.4g} at {line.steps[0]:,} to {values[-1]:.4g} at {line.steps[-1]:,}")
+    return "; ".join(ends)
+
+
+# From a figure to HTML.
+
+_LOOKS = {
+    "figure.constrained_layout.use": True,
+    "font.size": 10.5,  # points, of which the page shows one as 4/3 pixels: 14
+    "text.color": INK,
+    "text.parse_math": False,  # names of classes may have dollar signs
+    "axes.labelcolor": INK,
+    "axes.edgecolor": FAINT,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.formatter.useoffset": False,
+    "axes.axisbelow": True,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 4.5,
+    "legend.frameon": False,
+    "legend.handlelength": 2.2,
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "hda",  # the same figure is the same text
+}
+
+
+@contextmanager
+def _sheet(width: float, height: float) -> Iterator[Figure]:
+    """An empty figure, drawn and saved in the page's looks whatever the user's own are."""
+    import matplotlib.style
+    from matplotlib.figure import Figure
+
+    with matplotlib.style.context(["default", _LOOKS]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")  # the browser has more fonts
+        yield Figure(figsize=(width, height))
+
+
+def _nothing(title: str, why: str, size: tuple[float, float] = (3.4, 1.2)) -> str:
+    with _sheet(*size) as sheet:
+        sheet.text(0.5, 0.5, why, ha="center", va="center", color=FAINT)
+        return _svg(sheet, f"{title}: {why}")
+
+
+def _svg(sheet: Figure, title: str, natural: bool = False) -> str:
+    """A figure as `<svg>` that can stand in a page with others: no prologue, no addresses, identifiers of its own.
+
+    Args:
+        sheet: the figure.
+        title: its text for those who cannot see it.
+        natural: keep the size rather than follow the width of the window.
+    """
+    buffer = io.StringIO()
+    sheet.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    drawing = buffer.getvalue()
+    body = drawing[drawing.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>\s*", "", body, flags=re.DOTALL)
+    body = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>\s*", "", body, flags=re.DOTALL)
+    body = body[body.index(">") + 1 :].replace("xlink:href", "href")
+    body = re.sub(r"font-family: [^;\"]*; ?", "", body)  # the page's goes for figures too
+    used = set(re.findall(r"(?:url\(|href=\")#([^)\"]+)", body))
+    mark = hashlib.sha256(body.encode()).hexdigest()[:8]
+    body = re.sub(r" id=\"([^\"]+)\"", lambda m: f' id="{mark}-{m[1]}"' if m[1] in used else "", body)
+    body = re.sub(r"(url\(|href=\")#([^)\"]+)", rf"\1#{mark}-\2", body)
+    width, height = sheet.get_size_inches()
+    box = f'viewBox="0 0 {72 * width:g} {72 * height:g}" width="{96 * width:.0f}" height="{96 * height:.0f}"'
+    least = "max-width: none" if natural else f"min-width: {96 * min(width, 3.2):.0f}px"
+    return f'<svg role="img" {box} style="{least}">\n<title>{_escaped(title)}</title>{body.rstrip()}'
+
+
+def _escaped(words: str) -> str:
+    return html.escape(words.encode("utf-8", "replace").decode("utf-8"))
