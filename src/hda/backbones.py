@@ -205,7 +205,7 @@ def _make_timm(name: str, architecture: Architecture, pretrained: bool) -> _Made
     local = _local_weights(name) if pretrained else None
     with _no_network(f"the pretrained weights of {name}", needed=pretrained and local is None):
         net = timm.create_model(name, pretrained=pretrained and local is None, **options)
-    head = config.classifier if config is not None else "classifier"
+    head = (config.classifier if config is not None else None) or "classifier"
     width = getattr(net, "head_hidden_size", None) or net.num_features
     made = _Made(net, int(width), head if isinstance(head, str) else head[0], architecture)
     if local is not None:

@@ -41,9 +41,7 @@ def test_smoothing_leaves_a_straight_line_and_the_ends_where_they_are():
     line = curve(3.0 * np.arange(20) - 7.0)
     np.testing.assert_allclose(smooth(line, 7).values, line.values)
     wild = curve(np.random.default_rng(0).normal(size=20))
-    smoothed = smooth(wild, 7).values
-    np.testing.assert_allclose(smoothed[[0, -1]], wild.values[[0, -1]])
-    assert smoothed[3:-3].std() < wild.values.std() / 2
+    np.testing.assert_allclose(smooth(wild, 7).values[[0, -1]], wild.values[[0, -1]])
 
 
 @pytest.mark.parametrize("window", [0, 2, -1])

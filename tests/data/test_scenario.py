@@ -293,6 +293,15 @@ def test_answers_without_a_single_class_of_the_source_are_an_error(tmp_path, art
         Answers.read(strangers, Scenario.read(art, strangers))
 
 
+def test_answers_are_an_error_where_the_labelled_target_took_every_picture_of_the_source_s_classes(tmp_path, art):
+    target = fill(tmp_path / "target", "cat/1.png", "zebra/1.png")
+    few = write(tmp_path / "few.txt", "target/cat/1.png cat")
+    scenario = Scenario.read(art, target, few)
+    assert scenario.target.names == ("zebra/1.png",)
+    with pytest.raises(UserError, match=r"no class of .*target \(zebra\) is among the source's \(cat, dog\)"):
+        Answers.read(target, scenario)
+
+
 def test_answers_of_another_folder_than_the_target_are_an_error(tmp_path, art, clipart):
     scenario = Scenario.read(art, clipart)
     other = fill(tmp_path / "other", "cat/7.png", "dog/7.png")

@@ -1,0 +1,1 @@
+"""The command `hda`. Each command is one file in `hda.cli.commands`."""

@@ -182,13 +182,14 @@ class Answers:
         truth = read_labelled(path, root, complete=False)
         number = {name: index for index, name in enumerate(classes)}
         table = np.array([number.get(name, -1) for name in truth.classes], dtype=np.int64)
-        if (table < 0).all():
-            raise UserError(_nothing_shared(path, truth.classes, classes))
         row = {name: index for index, name in enumerate(truth.images.names)}
         missing = next((name for name in images.names if name not in row), None)
         if missing is not None:
             raise UserError(f"{path} has no label for {missing}: give the target itself")
         raw = truth.labels[[row[name] for name in images.names]]
+        if (table[raw] < 0).all():
+            present = [truth.classes[index] for index in np.unique(raw)]
+            raise UserError(_nothing_shared(path, present, classes))
         return cls(table[raw], tuple(classes), tuple(_notes_on_answers(raw, truth.classes, classes, images.name)))
 
     def select(self, indices: Indices) -> Answers:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PLAIN, HDAN = "source-only", "HDAN"
 COLOURS = {PLAIN: "#d98a00", HDAN: "#6a4fb3"}
-SMALL = (3.4, 2.7)  # inches of a figure that stands beside others
+HALF, THIRD = (4.7, 2.9), (3.4, 2.7)  # inches of a figure that stands beside one other, beside two others
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def demo_page(
         "Result",
         page.table(("method", "mean", "deviation", *(f"seed {seed}" for seed in figures.seeds)), figures.rows),
         page.paragraph(
-            f"Percent of the handwritten digits read rightly, after the last iteration ({last:,}), not at the best one.",
+            f"Percent of the handwritten digits read rightly after the last iteration ({last:,}), not at the best one.",
             "The deviation is the sample standard deviation over the seeds."
             if len(figures.seeds) > 1
             else "One seed has no deviation.",
@@ -137,29 +137,32 @@ def demo_page(
     made.add("The features", *_planes(planes, plane_labels))
     made.add(
         "What was run",
-        page.settings_table(settings.items()),
-        page.table(("fact", "value"), [*((n, page.local(v)) for n, v in facts.items()), ("time", page.duration(seconds))]),
+        page.beside(page.settings_table(settings.items()), page.table(("fact", "value"), _facts(facts, seconds))),
     )
     made.add(
         "How to read the numbers",
         page.paragraph(
-            "Every accuracy in the table is that of the last iteration. No iteration, seed or setting was picked by its "
-            "accuracy on the target.",
+            "Every accuracy in the table is that of the last iteration. No iteration, seed or setting was picked by "
+            "its accuracy on the target.",
             "The labels of the handwritten digits are used to measure alone: nothing is trained or tuned on them.",
         ),
     )
     return made.html()
 
 
+def _facts(facts: Mapping[str, str], seconds: float) -> list[tuple[str, str]]:
+    return [*((name, page.local(fact)) for name, fact in facts.items()), ("time altogether", page.duration(seconds))]
+
+
 def _losses(source_only: Sequence[Run], hdan: Sequence[Run]) -> list[str]:
-    classification = _compare(source_only, hdan, "classification", "classification loss", floor=0.0, size=SMALL)
-    transfer = _alone(hdan, "transfer", "transfer loss")
+    classification = _compare(source_only, hdan, "classification", "classification loss", floor=0.0, size=HALF)
+    transfer = _alone(hdan, "transfer", "transfer loss", size=HALF)
     return [
         page.figure(classification, "Classification: cross-entropy on the typed digits, with their labels."),
         page.figure(
             transfer,
-            "Transfer: how well a discriminator tells typed from handwritten by HDAN's answers. The features are trained "
-            "against it, so it need not fall.",
+            "Transfer: how well a discriminator tells typed from handwritten by HDAN's answers. The features are "
+            "trained against it, so it need not fall.",
         ),
     ]
 
@@ -171,17 +174,17 @@ def _constraints(hdan: Sequence[Run]) -> list[str]:
     ylabel = "mean |H|" if measure == "heuristic" else "termination loss"
     return [
         page.figure(
-            _alone(hdan, "similarity", "mean |cos(G, H)|"),
-            "Similarity: at the start F is near zero, so G = \u2212H and |cos(G, H)| is 1; training then separates "
+            _alone(hdan, "similarity", "mean |cos(G, H)|", floor=0.0, size=THIRD),
+            "Similarity: at the start F is near zero, so G = \u2212H and |cos(G, H)| is 1; training is to part "
             f"the two.{_ends(similarity)}",
         ),
         page.figure(
-            _alone(hdan, "independence", "gap of kurtosis"),
-            "Independence: the gap between the non-Gaussianity (kurtosis) of the transferable G and of the fundament F; "
-            f"small means that G and H have come apart as independent parts.{_ends(independence)}",
+            _alone(hdan, "independence", "gap of kurtosis", floor=0.0, size=THIRD),
+            "Independence: the gap between the non-Gaussianity (kurtosis) of the transferable G and of the fundament "
+            f"F; a small gap stands for G and H being independent.{_ends(independence)}",
         ),
         page.figure(
-            _alone(hdan, measure, ylabel),
+            _alone(hdan, measure, ylabel, floor=0.0, size=THIRD),
             "Termination: the heuristics are penalised for their size and should shrink toward zero, as they do in a "
             f"heuristic search that nears its goal.{_ends(termination)}",
         ),
@@ -194,12 +197,12 @@ def _planes(planes: Mapping[str, Embedding], labels: tuple[ArrayLike, ArrayLike]
         for name, embedding in planes.items()
     ]
     note = (
-        "The features before the classifier, in the plane by t-SNE: source blue, target red. Where a method has aligned the "
-        "two, both colours share their clusters. Distances between clusters mean little in such a picture."
+        "The features before the classifier, in the plane by t-SNE: source blue, target red. Where a method has "
+        "aligned the two, both colours share their clusters. Distances between clusters mean little in such a picture."
     )
     if labels is not None:
         note += " The panels by class show the true classes, which no training saw for the target."
-    return [*([page.beside(*drawn)] if labels is None else drawn), page.paragraph(note)]
+    return [page.beside(*drawn), page.paragraph(note)]
 
 
 # Curves of several runs.
@@ -210,12 +213,12 @@ def _shared(runs: Sequence[Run], name: str) -> Band:
 
 
 def _compare(source_only: Sequence[Run], hdan: Sequence[Run], name: str, ylabel: str, **how: Any) -> str:
-    lines = {PLAIN: _shared(source_only, name), HDAN: _shared(hdan, name)}
+    lines = {HDAN: _shared(hdan, name), PLAIN: _shared(source_only, name)}
     return draw.curves(lines, ylabel, colours=COLOURS, **how)
 
 
-def _alone(hdan: Sequence[Run], name: str, ylabel: str) -> str:
-    return draw.curves({HDAN: _shared(hdan, name)}, ylabel, colours=COLOURS, floor=0.0, size=SMALL)
+def _alone(hdan: Sequence[Run], name: str, ylabel: str, **how: Any) -> str:
+    return draw.curves({HDAN: _shared(hdan, name)}, ylabel, colours=COLOURS, **how)
 
 
 def _ends(band: Band) -> str:
@@ -253,4 +256,4 @@ def _accuracy(run: Run) -> float:
 def _row(name: str, values: Sequence[float]) -> list[str]:
     mean, deviation = mean_deviation(values)
     shown: Callable[[float], str] = "{:.1f}".format
-    return [name, shown(mean), shown(deviation) if len(values) > 1 else "", *map(shown, values)]
+    return [name, shown(mean), shown(deviation) if len(values) > 1 else "\u2013", *map(shown, values)]

@@ -57,7 +57,8 @@ def samples(pictures: NDArray[np.uint8], columns: int, *, title: str = "samples"
     enlarge = max(1, 440 // sheet.shape[1])
     data = base64.b64encode(buffer.getvalue()).decode("ascii")
     size_now = f'width="{enlarge * sheet.shape[1]}" height="{enlarge * sheet.shape[0]}"'
-    return f'<img alt="{_escaped(title)}" {size_now} src="data:image/png;base64,{data}">'
+    looks = ' style="image-rendering: pixelated"' if shrink == 1.0 else ""
+    return f'<img alt="{_escaped(title)}" {size_now}{looks} src="data:image/png;base64,{data}">'
 
 
 def curves(
@@ -108,7 +109,7 @@ def plane(
     classes: Sequence[str] = (),
     title: str = "features in the plane",
 ) -> str:
-    """Source blue, target red, as in the paper; with labels a second panel, coloured by class.
+    """Source blue, target red, as in the paper; with labels a second panel under it, coloured by class.
 
     Args:
         embedding: the points.
@@ -118,8 +119,8 @@ def plane(
     """
     domains = (("source", embedding.source, SOURCE, "o"), ("target", embedding.target, TARGET, "^"))
     panels = 1 if labels is None else 2
-    with _sheet(4.4 * panels, 4.2) as sheet:
-        first, *second = sheet.subplots(1, panels, squeeze=False)[0]
+    with _sheet(4.4, 4.1 * panels) as sheet:
+        first, *second = sheet.subplots(panels, 1, squeeze=False)[:, 0]
         for name, points, colour, marker in domains:
             _draw_points(first, points, colour, marker, label=f"{name} ({len(points):,})")
         first.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2, markerscale=2)
@@ -155,7 +156,7 @@ def bars(counts: Mapping[str, int], ylabel: str, *, title: str = "") -> str:
     if not counts:
         return _nothing(title, "no classes")
     many = len(counts)
-    width = min(max(3.4, 1.0 + (0.42 if many <= 20 else 0.165) * many), 20.0)
+    width = min(max(3.4, 1.0 + (0.42 if many <= 20 else 0.13) * many), 20.0)
     with _sheet(width, 3.2) as sheet:
         axes = sheet.add_subplot()
         axes.bar(range(many), list(counts.values()), width=0.75, color=TARGET)
@@ -179,10 +180,11 @@ def _draw_line(axes: Axes, name: str, line: Band | Curve, colour: str, dashes: s
         axes.fill_between(line.steps, low, high, color=colour, alpha=0.18, linewidth=0)
 
 
-def _draw_points(axes: Axes, points: NDArray[np.floating], colour: str, marker: str, **more: Any) -> None:
+def _draw_points(axes: Axes, points: NDArray[np.floating], colour: Any, marker: str, label: str = "") -> None:
     """Small marks; very many of them as pixels."""
-    looks = {"color": colour, "markeredgewidth": 0, "alpha": 0.55, "rasterized": len(points) > 3000}
-    axes.plot(points[:, 0], points[:, 1], marker, markersize=3.2, **looks, **more)
+    pixels = len(points) > 3000
+    how: dict[str, Any] = {"markersize": 3.2, "markeredgewidth": 0, "alpha": 0.55, "rasterized": pixels}
+    axes.plot(points[:, 0], points[:, 1], marker, color=colour, label=label, **how)
 
 
 def _draw_classes(
@@ -211,25 +213,29 @@ def _draw_classes(
 
 def _confusion_size(classes: int) -> tuple[float, float]:
     edge = _cell(classes) * classes
-    names = 1.0 if classes <= 20 else 1.5
-    return edge + names + 1.0, edge + names
+    names = 1.0 if classes <= 20 else 1.3
+    return edge + names + 0.9, edge + names
 
 
 def _cell(classes: int) -> float:
     """The edge of one cell in inches."""
-    return 0.42 if classes <= 20 else 0.165 if classes <= NAMED else max(0.03, 16.5 / classes)
+    return 0.42 if classes <= 20 else 0.13 if classes <= NAMED else max(0.03, 13.0 / classes)
 
 
 def _draw_confusion(sheet: Figure, matrix: NDArray[Any], classes: Sequence[str]) -> None:
     import matplotlib
+    from matplotlib.colors import PowerNorm
 
     totals = matrix.sum(axis=1, keepdims=True)
     share = np.ma.masked_array(100.0 * matrix / np.maximum(totals, 1), mask=np.broadcast_to(totals == 0, matrix.shape))
     colours = matplotlib.colormaps["Blues"].with_extremes(bad=NOTHING)
     axes = sheet.add_subplot()
-    drawn = axes.imshow(share, cmap=colours, vmin=0, vmax=100, interpolation="nearest")
-    bar = sheet.colorbar(drawn, ax=axes, shrink=min(1.0, 2.6 / (_cell(len(classes)) * len(classes))), aspect=16, pad=0.02)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    drawn = axes.imshow(share, cmap=colours, norm=PowerNorm(0.5, 0, 100), interpolation="nearest")  # few per cent show
+    bar = sheet.colorbar(
+        drawn, ax=axes, shrink=min(1.0, 2.6 / (_cell(len(classes)) * len(classes))), aspect=16, pad=0.02
+    )
+    bar.outline.set_visible(False)
+    bar.set_ticks([0, 5, 20, 50, 100])
     bar.set_label("% of the row")
     upright = len(classes) > 20 or max(map(len, classes)) > 4
     _name_ticks(axes, "x", classes, upright)
@@ -241,7 +247,7 @@ def _draw_confusion(sheet: Figure, matrix: NDArray[Any], classes: Sequence[str])
     if len(classes) <= 20:
         for (row, column), value in np.ndenumerate(share.filled(0.0)):
             if value >= 0.5:
-                colour = "white" if value > 55 else INK
+                colour = "white" if value > 30 else INK
                 axes.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour, fontsize=8.5)
 
 

@@ -38,9 +38,9 @@ class Page:
 
 
 def text(value: object) -> str:
-    """Text as HTML: escaped, each number kept together with its percent sign."""
+    """Text as HTML: escaped, numbers kept together with their percent signs, formulas with their equals signs."""
     whole = str(value).encode("utf-8", "replace").decode("utf-8")  # names of files may hold bytes that are no text
-    return html.escape(whole).replace(" %", "\u00a0%")
+    return html.escape(whole).replace(" %", "\u00a0%").replace(" = ", "\u00a0=\u00a0")
 
 
 def paragraph(*sentences: str) -> str:
@@ -50,8 +50,8 @@ def paragraph(*sentences: str) -> str:
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table of text: the first cell of a row heads it, columns of numbers stand to the right."""
     cells = [[str(cell) for cell in row] for row in rows]
-    sides = [' class="number"' if column and all(map(_is_number, column)) else "" for column in zip(*cells, strict=True)]
-    sides = sides or [""] * len(header)
+    numbers = [column > 0 and all(_is_number(row[column]) for row in cells) for column in range(len(header))]
+    sides = [' class="number"' if number else "" for number in numbers]
     head = "".join(f'<th scope="col"{side}>{text(name)}</th>' for name, side in zip(header, sides, strict=True))
     body = "\n".join(f"<tr>{_row(row, sides)}</tr>" for row in cells)
     return f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'
@@ -106,7 +106,7 @@ def _row(row: Sequence[str], sides: Sequence[str]) -> str:
 
 def _is_number(cell: str) -> bool:
     try:
-        float(cell.replace(",", "").replace("\u2212", "-").removesuffix("%"))
+        float(cell.replace(",", "").replace("\u2212", "-").replace("\u2013", "0"))
     except ValueError:
         return False
     return True
@@ -143,7 +143,7 @@ _STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--ground); color: var(--ink); line-height: 1.5; font-size: 16px;
   font-family: system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
-main { max-width: 66rem; margin: 0 auto; padding: 2rem 1.25rem 3rem; }
+main { max-width: 70rem; margin: 0 auto; padding: 2rem 1.25rem 3rem; }
 h1 { font-size: clamp(1.5rem, 1.1rem + 1.6vw, 2.1rem); line-height: 1.25; margin: 0 0 1rem; max-width: 52rem; }
 h2 { font-size: 1.25rem; margin: 2.75rem 0 .75rem; }
 p { margin: .5rem 0 1rem; max-width: 46rem; }
@@ -152,6 +152,7 @@ p { margin: .5rem 0 1rem; max-width: 46rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .35rem .9rem; border-bottom: 1px solid var(--line); font-weight: inherit; }
 th:first-child { padding-left: .25rem; }
+thead th, tbody th { white-space: nowrap; }
 thead th { color: var(--faint); font-size: .9rem; }
 tbody tr:hover { background: var(--band); }
 .number { text-align: right; }
@@ -160,10 +161,11 @@ figcaption { margin-top: .5rem; font-size: .9rem; color: var(--faint); max-width
 .card { background: #fff; color: #1d2430; border: 1px solid var(--line); border-radius: 8px; padding: .75rem;
   overflow-x: auto; width: fit-content; max-width: 100%; }
 .card svg { display: block; height: auto; max-width: 100%; stroke-linejoin: round; stroke-linecap: butt; }
-.card img { display: block; height: auto; max-width: 100%; image-rendering: pixelated; }
+.card img { display: block; height: auto; max-width: 100%; }
 .beside { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)); gap: 0 1.25rem;
   align-items: start; }
 .beside .card { width: auto; }
 .beside svg, .beside img { width: 100%; }
-footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--line); font-size: .85rem; color: var(--faint); }
+footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--line); color: var(--faint);
+  font-size: .85rem; }
 """

@@ -21,8 +21,15 @@ SETTINGS = {"uda": "one source (UDA)", "msda": "several sources (MSDA)", "ssda":
 CONSTRAINTS = {
     "similarity": "Similarity, mean |cos(G, H)|: 1 where G = \u2212H, as HDAN starts.",
     "independence": "Independence: the gap of kurtosis between the transferable G and the fundament F.",
+    "independence_heuristic": "Independence: the gap of kurtosis between the transferable G and the heuristics H.",
     "heuristic": "Heuristics, mean |H|: to shrink toward zero.",
     "termination": "Termination: the weighted penalty on the size of the heuristics, part of the loss.",
+}
+MEASURES = {
+    "total": "The total: the sum of the weighted losses.",
+    "classification": "Classification: cross-entropy on the pictures with labels.",
+    "transfer": "Transfer: what aligns source and target. An adversarial loss need not fall.",
+    "lr": "The learning rate.",
 }
 APART = ("step", "event", "lr", "seconds", "images_per_second", "target_accuracy", "mean_class_accuracy")
 
@@ -54,9 +61,11 @@ def run_page(
     if any(map(len, accuracy.values())):
         caption = "Accuracy on the target while training. It was measured alone: training never sees target labels."
         made.add("Target accuracy", page.figure(draw.curves(accuracy, "accuracy (%)", size=(6.6, 3.3)), caption))
-    made.add("Losses", *_losses(records))
+    made.add("Losses and other measures", *_losses(records))
     constraints = [
-        page.figure(_curve(records, name), sentence) for name, sentence in CONSTRAINTS.items() if _measured(records, name)
+        page.figure(_curve(records, name), sentence)
+        for name, sentence in CONSTRAINTS.items()
+        if _measured(records, name)
     ]
     if constraints:
         made.add("Constraints on the heuristics", page.beside(*constraints))
@@ -74,12 +83,11 @@ def _lead(run: Run) -> str:
     setting = SETTINGS.get(description["setting"], description["setting"])
     method, backbone = description["settings"]["fit"]["method"], description["backbone"]["name"]
     images = description["images"]
-    parts = [f"{images['source']:,} labelled pictures of the source"]
-    if images.get("labelled"):
-        parts.append(f"{images['labelled']:,} of the target with labels")
-    parts.append(f"{images['target']:,} of the target without")
-    listed = ", ".join(parts[:-1]) + f" and {parts[-1]}"
-    return f"Method {method} with {setting} on {backbone}: {listed}, in {len(run.classes)} classes."
+    few = f" and {images['labelled']:,} of the target" if images.get("labelled") else ""
+    return (
+        f"Method {method} with {setting} on the backbone {backbone}. Pictures with labels: {images['source']:,} of the "
+        f"source{few}. Without labels: {images['target']:,} of the target. Classes: {len(run.classes)}."
+    )
 
 
 def _result(run: Run, evaluation: Evaluation | None) -> list[str]:
@@ -129,15 +137,17 @@ def _losses(records: list[dict[str, Any]]) -> list[str]:
         return [page.paragraph("No line of metrics is written yet.")]
     window = _window(records, shown[0])
     how = f"Curves are moving averages over {window} lines of metrics." if window > 1 else ""
-    rates = [page.figure(_curve(records, "lr"), "Learning rate.")] if _measured(records, "lr") else []
-    figures = [page.figure(_curve(records, name), f"{_plainly(name)}.") for name in shown]
-    return [page.beside(*figures, *rates), *([page.paragraph(how)] if how else [])]
+    shown += ["lr"] if _measured(records, "lr") else []
+    figures = [page.figure(_curve(records, name), MEASURES.get(name, "")) for name in shown]
+    return [page.beside(*figures), *([page.paragraph(how)] if how else [])]
 
 
 def _curve(records: list[dict[str, Any]], name: str) -> str:
     curve = curves.smooth(curves.read(records, name), 1 if name == "lr" else _window(records, name))
     colour = draw.COLOURS[2] if name == "lr" else draw.COLOURS[0]
-    return draw.curves({name: curve}, _plainly(name), colours={name: colour}, size=SMALL)
+    return draw.curves(
+        {name: curve}, "learning rate" if name == "lr" else _plainly(name), colours={name: colour}, size=SMALL
+    )
 
 
 def _window(records: list[dict[str, Any]], name: str) -> int:
@@ -162,7 +172,9 @@ def _confusion(evaluation: Evaluation, classes: tuple[str, ...]) -> list[str]:
     caption = "Row: the true class. Column: the predicted one. In percent of the row; grey rows have no picture."
     right = evaluation.per_class
     lowest = [int(index) for index in np.argsort(right, kind="stable") if np.isfinite(right[index])][:5]
-    rows = [(classes[index], f"{right[index]:.1f}", _mistaken(evaluation.confusion, index, classes)) for index in lowest]
+    rows = [
+        (classes[index], f"{right[index]:.1f}", _mistaken(evaluation.confusion, index, classes)) for index in lowest
+    ]
     header = ("lowest classes", "accuracy (%)", "most often taken for")
     return [page.figure(drawn, caption), page.table(header, rows)]
 
@@ -185,7 +197,7 @@ def _predictions(run: Run) -> list[tuple[str, str, float]]:
 def _predicted(predictions: list[tuple[str, str, float]], classes: tuple[str, ...]) -> list[str]:
     counts = dict.fromkeys(classes, 0)
     for _, label, _ in predictions:
-        counts[label] += 1
+        counts[label] = counts.get(label, 0) + 1
     never = [name for name, count in counts.items() if not count]
     note = f"How often each class is predicted for the {len(predictions):,} pictures of the target."
     if never:

@@ -1,0 +1,129 @@
+"""How fast pictures get into the store, beside a bare loop of the same decoder on all cores, and how fast out of it.
+
+The bare loop is one process a core, each of which reads and decodes its share and drops it. Every measurement is taken
+in turns with the others and the best of each counts, since a machine is rarely alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import platform
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from hda.data import pixels
+from hda.data.decode import DECODER, decode
+from hda.data.images import read_unlabelled
+
+SIZES = ((500, 375), (500, 333), (375, 500), (640, 480), (500, 500))  # width and height: what photo collections hold
+SCALES = ((50, 0.6), (8, 0.25), (2, 0.15))  # pixels from one random value to the next, and its share
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--images", type=int, default=10_000, help="how many photos (default: %(default)s)")
+    parser.add_argument("--edge", type=int, default=256, help="edge of the stored pictures (default: %(default)s)")
+    parser.add_argument("--workers", type=int, default=pixels.cores(), help="threads, and processes of the bare loop")
+    parser.add_argument("--rounds", type=int, default=3, help="measurements of each kind (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print one line of JSON")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="hda-decode-") as folder:
+        photos = make_photos(Path(folder, "photos"), given.images)
+        result = measure(photos, Path(folder), given.edge, given.workers, given.rounds)
+    if given.json:
+        print(json.dumps(result))
+        return
+    for name, value in result.items():
+        print(f"{name:<22}{value:>12,.3f}" if isinstance(value, float) else f"{name:<22}{value!s:>12}")
+
+
+def measure(photos: Path, folder: Path, edge: int, workers: int, rounds: int) -> dict[str, Any]:
+    """Best times of each kind in seconds, and what they mean."""
+    images = read_unlabelled(photos)
+    bare, cold, warm = [], [], []
+    for turn in range(rounds):
+        bare.append(bare_loop([images.where(i) for i in range(len(images))], edge, workers))
+        cache = folder / f"cache{turn}"
+        cold.append(timed(lambda: pixels.load(images, edge, cache=cache, workers=workers)))  # noqa: B023
+        warm.append(timed(lambda: pixels.load(read_unlabelled(photos), edge, cache=cache, workers=workers)))  # noqa: B023
+        for file in cache.rglob("*.pixels"):
+            file.unlink()
+    return {
+        "images": len(images),
+        "edge": edge,
+        "workers": workers,
+        "machine": platform.machine(),
+        "decoder": DECODER,
+        "bare_loop_s": min(bare),
+        "cold_load_s": min(cold),
+        "warm_load_s": min(warm),
+        "bare_images_per_s": len(images) / min(bare),
+        "cold_images_per_s": len(images) / min(cold),
+        "ratio": min(bare) / min(cold),
+    }
+
+
+def timed(act: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    act()
+    return time.perf_counter() - start
+
+
+def bare_loop(paths: Sequence[str], edge: int, workers: int) -> float:
+    """Seconds from the moment that all processes are ready to the moment that all are done."""
+    context = multiprocessing.get_context("spawn")
+    ready, done = context.Barrier(workers + 1), context.Barrier(workers + 1)
+    processes = [
+        context.Process(target=_share, args=(paths[i::workers], edge, ready, done), daemon=True) for i in range(workers)
+    ]
+    for process in processes:
+        process.start()
+    ready.wait()
+    seconds = timed(done.wait)
+    for process in processes:
+        process.join()
+    return seconds
+
+
+def _share(paths: Sequence[str], edge: int, ready: Barrier, done: Barrier) -> None:
+    for path in paths[:8]:  # the first ones pay for what is set up once
+        decode(Path(path).read_bytes(), edge)
+    ready.wait()
+    for path in paths:
+        with open(path, "rb") as file:
+            decode(file.read(), edge)
+    done.wait()
+
+
+def make_photos(folder: Path, count: int) -> Path:
+    """JPEGs of smoothed noise: as many bytes a pixel as photographs have."""
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    for i in range(count):
+        name = folder / f"{i:06d}.jpg"
+        if i < 200:
+            _photo(random, *SIZES[i % len(SIZES)]).save(name, quality=85)
+        else:  # other files, same work
+            name.write_bytes((folder / f"{i % 200:06d}.jpg").read_bytes())
+    return folder
+
+
+def _photo(random: np.random.Generator, width: int, height: int) -> Image.Image:
+    picture = np.zeros((height, width, 3))
+    for step, share in SCALES:
+        grid = random.integers(0, 256, (height // step + 1, width // step + 1, 3), dtype=np.uint8)
+        picture += share * np.asarray(Image.fromarray(grid).resize((width, height), Image.Resampling.BICUBIC))
+    return Image.fromarray(picture.astype(np.uint8))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Measure a trained run on labelled pictures: accuracy, accuracy of each class, confusion matrix.
+
+  hda evaluate runs/drawings labelled-drawings
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hda.cli.text import table
+
+WORST = 10
+
+
+def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run's folder")
+    parser.add_argument("path", metavar="PATH", help="a folder or .tar of class folders, or a list of `path label` lines")
+    parser.add_argument("--root", metavar="PATH", help="where the paths in a list start")
+    parser.add_argument("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: the run's)")
+    parser.add_argument("--picture", metavar="FILE.png", help="the confusion matrix (default: in the run's folder)")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    import numpy as np
+
+    from hda.engine.run import Run
+    from hda.report.draw import write_confusion
+
+    trained = Run(args.run)
+    found = trained.evaluate(args.path, root=args.root, device=args.device)
+    picture = Path(args.picture or trained.path / f"confusion-{Path(args.path).resolve().stem}.png")
+    write_confusion(picture, found.confusion, trained.classes)
+    print(
+        f"accuracy {found.accuracy:.2f} %, mean of the classes' accuracies {found.mean_class_accuracy:.2f} %, "
+        f"{found.images:,} images"
+    )
+    order = [index for index in np.argsort(found.per_class, kind="stable") if found.confusion[index].sum()]
+    rows = [
+        (trained.classes[i], f"{found.per_class[i]:.1f}", f"{found.confusion[i].sum():,}", _taken_for(found.confusion, i, trained.classes))
+        for i in order[:WORST]
+    ]  # fmt: skip
+    print(table(("class (worst first)", "accuracy %", "images", "most often taken for"), rows))
+    print(f"the confusion matrix is in {picture}")
+    return {
+        "accuracy": found.accuracy,
+        "mean_class_accuracy": found.mean_class_accuracy,
+        "images": found.images,
+        "confusion": str(picture),
+    }
+
+
+def _taken_for(confusion: Any, row: int, classes: Sequence[str]) -> str:
+    wrong = confusion[row].copy()
+    wrong[row] = 0
+    return classes[int(wrong.argmax())] if wrong.any() else ""

@@ -1,0 +1,81 @@
+"""What there is to choose from: methods, recipes, backbones, alignments, augmentations.
+
+  hda list methods
+  hda list backbones resnet      those with "resnet" in the name
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hda.cli.text import table
+from hda.errors import unknown
+
+Row = dict[str, Any]
+
+
+def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    parser.add_argument("room", metavar="|".join(ROOMS), help="what to list")
+    parser.add_argument("pattern", nargs="?", default="", help="only names that contain this")
+
+
+def run(args: argparse.Namespace) -> list[Row]:
+    if args.room not in ROOMS:
+        raise unknown("list", args.room, ROOMS)
+    rows = [row for row in ROOMS[args.room]() if args.pattern.lower() in row["name"].lower()]
+    if rows:
+        names = list(rows[0])
+        print(table(names, [[_shown(row[name]) for name in names] for row in rows]))
+    else:
+        print(f"none of the {args.room} has {args.pattern!r} in its name")
+    return rows
+
+
+def _methods() -> list[Row]:
+    from hda.registry import registered
+
+    return [
+        {
+            "name": name,
+            "settings": sorted(cls.supports),
+            "title": cls.reference.title,
+            "venue": cls.reference.venue,
+        }
+        for name, cls in registered("methods").items()
+    ]
+
+
+def _named(room: str) -> Callable[[], list[Row]]:
+    def rows() -> list[Row]:
+        from hda.registry import registered
+
+        return [{"name": name, "summary": cls.summary} for name, cls in registered(room).items()]
+
+    return rows
+
+
+def _backbones() -> list[Row]:
+    from hda import backbones
+
+    return [{"name": name} for name in backbones.available()]
+
+
+def _augmentations() -> list[Row]:
+    from hda.data.augment import KINDS
+
+    return [{"name": name, "summary": kind.summary} for name, kind in KINDS.items()]
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
+ROOMS: dict[str, Callable[[], list[Row]]] = {
+    "methods": _methods,
+    "recipes": _named("recipes"),
+    "backbones": _backbones,
+    "alignments": _named("alignments"),
+    "augmentations": _augmentations,
+}
