@@ -98,7 +98,7 @@ class Scenario:
 
     @property
     def setting(self) -> Setting:
-        """What the literature calls it: semi-supervised with a labelled target, else multi-source, else unsupervised."""
+        """What the literature calls it: semi-supervised with a labelled target, else multi-source or unsupervised."""
         if self.labelled is not None:
             return "ssda"
         return "msda" if len(self.sources) > 1 else "uda"

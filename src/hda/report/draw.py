@@ -23,6 +23,7 @@ from hda.engine import files
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 SOURCE, TARGET = "#3b6fd4", "#d1495b"  # the paper's blue and red
@@ -138,14 +139,14 @@ def plane(
 
 def confusion(matrix: ArrayLike, classes: Sequence[str], *, title: str = "confusion of the classes") -> str:
     """Which class is taken for which: row the answer, column the prediction, each row in percent of its pictures."""
-    with _sheet(*_confusion_size(len(classes))) as sheet:
+    with _sheet(*_confusion_size(classes)) as sheet:
         _draw_confusion(sheet, np.asarray(matrix), classes)
         return _svg(sheet, title, natural=len(classes) > 20)
 
 
 def write_confusion(path: Path, matrix: ArrayLike, classes: Sequence[str]) -> None:
     """The same as a PNG file, which gets its name when it is whole."""
-    with _sheet(*_confusion_size(len(classes))) as sheet:
+    with _sheet(*_confusion_size(classes)) as sheet:
         _draw_confusion(sheet, np.asarray(matrix), classes)
         files.write(path, lambda draft: sheet.savefig(draft, format="png", dpi=150, metadata={"Software": None}))
 
@@ -155,12 +156,13 @@ def bars(counts: Mapping[str, int], ylabel: str, *, title: str = "") -> str:
     title = title or f"{ylabel}, by class"
     if not counts:
         return _nothing(title, "no classes")
-    many = len(counts)
+    names, many = list(counts), len(counts)
+    upright = _upright(names)
     width = min(max(3.4, 1.0 + (0.42 if many <= 20 else 0.13) * many), 20.0)
-    with _sheet(width, 3.2) as sheet:
+    with _sheet(width, 2.6 + (_reach(names) if upright else 0.3)) as sheet:
         axes = sheet.add_subplot()
         axes.bar(range(many), list(counts.values()), width=0.75, color=TARGET)
-        _name_ticks(axes, "x", list(counts), upright=many > 20 or max(map(len, counts)) > 4)
+        _name_ticks(axes.xaxis, names, upright)
         axes.set_xlim(-0.7, many - 0.3)
         axes.set_ylabel(ylabel)
         axes.locator_params(axis="y", integer=True)
@@ -211,15 +213,30 @@ def _draw_classes(
     axes.set_title("the same points, coloured by class", fontsize=10.5)
 
 
-def _confusion_size(classes: int) -> tuple[float, float]:
-    edge = _cell(classes) * classes
-    names = 1.0 if classes <= 20 else 1.3
-    return edge + names + 0.9, edge + names
+def _confusion_size(classes: Sequence[str]) -> tuple[float, float]:
+    edge, names = _cell(len(classes)) * len(classes), _reach(classes) + 0.5
+    return edge + names + 0.9, edge + (names if _upright(classes) else 0.7)
 
 
 def _cell(classes: int) -> float:
     """The edge of one cell in inches."""
-    return 0.42 if classes <= 20 else 0.13 if classes <= NAMED else max(0.03, 13.0 / classes)
+    if classes <= 20:
+        return max(0.42, 2.4 / classes)
+    return 0.13 if classes <= NAMED else max(0.03, 13.0 / classes)
+
+
+def _reach(names: Sequence[str]) -> float:
+    """How long the longest name is in inches, roughly."""
+    return max(len(_label(name)) for name in names) * 0.62 * _point(names) / 72
+
+
+def _point(names: Sequence[str]) -> float:
+    return 9.5 if len(names) <= 20 else 7.0
+
+
+def _upright(names: Sequence[str]) -> bool:
+    """Whether names under an axis stand upright, for want of room to lie."""
+    return len(names) > 20 or _reach(names) > 0.9 * _cell(len(names))
 
 
 def _draw_confusion(sheet: Figure, matrix: NDArray[Any], classes: Sequence[str]) -> None:
@@ -237,9 +254,8 @@ def _draw_confusion(sheet: Figure, matrix: NDArray[Any], classes: Sequence[str])
     bar.outline.set_visible(False)
     bar.set_ticks([0, 5, 20, 50, 100])
     bar.set_label("% of the row")
-    upright = len(classes) > 20 or max(map(len, classes)) > 4
-    _name_ticks(axes, "x", classes, upright)
-    _name_ticks(axes, "y", classes)
+    _name_ticks(axes.xaxis, classes, upright=_upright(classes))
+    _name_ticks(axes.yaxis, classes)
     axes.set_xlabel("predicted class")
     axes.set_ylabel("true class")
     axes.spines[["left", "bottom"]].set_visible(False)
@@ -251,13 +267,11 @@ def _draw_confusion(sheet: Figure, matrix: NDArray[Any], classes: Sequence[str])
                 axes.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour, fontsize=8.5)
 
 
-def _name_ticks(axes: Axes, side: str, names: Sequence[str], upright: bool = False) -> None:
+def _name_ticks(axis: Axis, names: Sequence[str], upright: bool = False) -> None:
     """Every name at its tick, or, of very many, some."""
-    every = max(1, math.ceil(len(names) / NAMED))
-    kept = range(0, len(names), every)
-    size = 9.5 if len(names) <= 20 else 7.0
-    axis = axes.xaxis if side == "x" else axes.yaxis
-    axis.set_ticks(list(kept), [_label(names[index]) for index in kept], fontsize=size, rotation=90 if upright else 0)
+    kept = range(0, len(names), max(1, math.ceil(len(names) / NAMED)))
+    labels = [_label(names[index]) for index in kept]
+    axis.set_ticks(list(kept), labels, fontsize=_point(names), rotation=90 if upright else 0)
 
 
 def _count_on_x(axes: Axes) -> None:
