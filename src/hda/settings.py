@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 def setting(default: T, help: str) -> T:
     """A field of a settings class: its default and the sentence that the command line's help shows for it."""
-    return typing.cast(T, dataclasses.field(default=default, metadata={"help": help}))
+    return dataclasses.field(default=default, metadata={"help": help})
 
 
 @dataclasses.dataclass(frozen=True)

@@ -38,7 +38,11 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, prog: str, about: str) -> None:
         super().__init__(
-            prog, description=about, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, add_help=False
+            prog,
+            description=about,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+            add_help=False,
         )
         self.add_argument("-h", "--help", action="help", help="show this and stop")
 
@@ -92,7 +96,9 @@ def commands() -> dict[str, str]:
     for path in Path(__file__).with_name("commands").glob("[!_]*.py"):
         text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         found[path.stem] = text.partition("\n")[0]
-    return dict(sorted(found.items(), key=lambda item: (item[0] not in ORDER, ORDER.index(item[0]) if item[0] in ORDER else 0)))
+    return dict(
+        sorted(found.items(), key=lambda item: (item[0] not in ORDER, ORDER.index(item[0]) if item[0] in ORDER else 0))
+    )
 
 
 def _help() -> str:

@@ -28,9 +28,13 @@ class Lines(Reporter):
         print(sentence, flush=True)
 
     def reading(self, what: str, pictures: int) -> Callable[[int, int], None]:
+        last = 0
+
         def progress(done: int, of: int) -> None:
-            if done == of or self._due():
+            nonlocal last
+            if done != last and (done == of or self._due()):
                 print(f"{what}: {done:,} of {of:,} images read", flush=True)
+                last = done
 
         return progress
 

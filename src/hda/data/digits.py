@@ -17,7 +17,6 @@ CLASSES = tuple("0123456789")
 SHEET = 32  # edge of the black and white sheet that the scanner reads, and of the pictures it gives
 CELLS = 8  # edge of what the scanner keeps
 FULL = (SHEET // CELLS) ** 2  # brightest grey level: every pixel of a cell is ink
-INK = 7  # how far the ink of a ribbon may spread, in 128ths of a line
 
 FONTS = (
     *(f"DejaVuSans{face}" for face in ("", "-Bold", "-Oblique", "-BoldOblique")),
@@ -32,7 +31,10 @@ def digits(count: int = 4000, seed: int = 0) -> tuple[Scenario, Answers]:
     """The demo's task: typed digits are the source, handwritten ones the target, whose labels are the answers alone."""
     typed = typed_digits(count, seed)
     handwritten, labels = handwritten_digits()
-    notes = (f"{count:,} typed digits in {len(FONTS)} fonts", f"{len(handwritten):,} handwritten digits (scikit-learn's)")
+    notes = (
+        f"{count:,} typed digits in {len(FONTS)} fonts",
+        f"{len(handwritten):,} handwritten digits (scikit-learn's)",
+    )
     scenario = Scenario(sources=(typed,), target=handwritten, labelled=None, classes=CLASSES, notes=notes)
     return scenario, Answers(labels=labels, classes=CLASSES, notes=())
 
@@ -61,7 +63,8 @@ def handwritten_digits() -> tuple[Images, NDArray[np.int64]]:
 def scan(sheets: NDArray[np.bool_]) -> NDArray[np.float64]:
     """The coarse scanner: how many of the 4x4 pixels of each cell are ink, (n, 32, 32) -> (n, 8, 8) from 0 to 16."""
     edge = SHEET // CELLS
-    return sheets.reshape(len(sheets), CELLS, edge, CELLS, edge).sum(axis=(2, 4)).astype(np.float64)
+    ink: NDArray[np.float64] = sheets.reshape(len(sheets), CELLS, edge, CELLS, edge).sum(axis=(2, 4)).astype(np.float64)
+    return ink
 
 
 def enlarge(scans: NDArray[np.float64]) -> NDArray[np.uint8]:
@@ -76,7 +79,7 @@ def enlarge(scans: NDArray[np.float64]) -> NDArray[np.uint8]:
 
 def _type(digit: str, font: str, random: np.random.Generator) -> NDArray[np.bool_]:
     """One digit on a sheet: (32, 32), true where there is ink."""
-    glyph = _glyph(digit, font, int(random.integers(INK)))
+    glyph = _glyph(digit, font)
     height = random.uniform(0.75, 1.0) * SHEET
     width = min(height * random.uniform(0.8, 1.2) * glyph.width / glyph.height, 0.9 * SHEET)
     slant, shear = random.normal(0.0, math.radians(6.0)), random.normal(0.0, 0.15)
@@ -97,12 +100,12 @@ def _type(digit: str, font: str, random: np.random.Generator) -> NDArray[np.bool
 
 
 @cache
-def _glyph(digit: str, font: str, ink: int) -> Image.Image:
+def _glyph(digit: str, font: str) -> Image.Image:
     """A digit in grey, several times as large as on the sheet, cut out along its edge."""
     import matplotlib
 
     path = Path(matplotlib.get_data_path(), "fonts", "ttf", f"{font}.ttf")
     typeface = ImageFont.truetype(str(path), size=4 * SHEET, layout_engine=ImageFont.Layout.BASIC)
     canvas = Image.new("L", (8 * SHEET, 8 * SHEET))
-    ImageDraw.Draw(canvas).text((2 * SHEET, SHEET), digit, fill=255, font=typeface, stroke_width=ink)
+    ImageDraw.Draw(canvas).text((2 * SHEET, SHEET), digit, fill=255, font=typeface)
     return canvas.crop(canvas.getbbox())

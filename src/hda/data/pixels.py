@@ -16,15 +16,16 @@ import math
 import os
 import shutil
 import struct
+import threading
 import zipfile
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,24 +104,32 @@ def stream(
         UserError: a picture is broken or has gone, or none is left.
     """
     workers = workers or cores()
-    chunks = [range(start, min(start + chunk, len(images))) for start in range(0, len(images), chunk)]
     step = max(1, min(SPAN, chunk // workers))
-    spans = [span for positions in chunks for span in _cut(positions, step)]
-    ends = {positions.stop for positions in chunks}
     some = False
-    waiting: list[_Span] = []
-    take = partial(_decoded, images, edge)
-    with closing(_ahead(partial(_decode, images, take), spans, workers, -(-chunk // step))) as parts:
-        for part in parts:
-            if part.reasons and not skip_broken:
-                raise _is_broken(images, part.reasons)
-            waiting.append(part)
-            if part.span.stop in ends:
-                kept = [i for each in waiting for i in each.kept]
-                if kept:
+    reasons: dict[int, str] = {}
+
+    def jobs() -> Iterator[_Part]:
+        for start in range(0, len(images), chunk):
+            positions = range(start, min(start + chunk, len(images)))
+            rows = np.empty((len(positions), edge, edge, 3), dtype=np.uint8)
+            yield from (_Part(span, positions, rows) for span in _cut(positions, step))
+
+    def work(part: _Part) -> tuple[_Part, dict[int, str]]:
+        def put(i: int) -> None:
+            part.rows[i - part.chunk.start] = _decoded(images, edge, i)
+
+        return part, _each(images, put, part.span)
+
+    with closing(_ahead(work, jobs(), workers, -(-chunk // step))) as parts:
+        for part, found in parts:
+            if found and not skip_broken:
+                raise _is_broken(images, found)
+            reasons |= found
+            if part.span.stop == part.chunk.stop:
+                kept = np.array([i for i in part.chunk if i not in reasons], dtype=np.int64)
+                if len(kept):
                     some = True
-                    yield np.array(kept, dtype=np.int64), np.stack([row for each in waiting for row in each.rows])
-                waiting.clear()
+                    yield kept, part.rows if len(kept) == len(part.chunk) else part.rows[kept - part.chunk.start]
     if not some:
         raise _none_left(images)
 
@@ -131,31 +140,35 @@ def cores() -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class _Span:
-    """Pictures that one thread has decoded in one go."""
+class _Part:
+    """What one thread does of a chunk in one go."""
 
     span: range
-    kept: list[int]
-    rows: list[Picture]  # of those kept
-    reasons: dict[int, str]  # why the others were not
+    chunk: range
+    rows: NDArray[np.uint8]  # of the whole chunk
 
 
-def _decode(images: Images, take: Callable[[int], Picture], span: range) -> _Span:
-    done = _Span(span, [], [], {})
+def _each(images: Images, put: Callable[[int], object], span: range) -> dict[int, str]:
+    """Do something with each picture; why it could not be done with the broken ones."""
+    reasons = {}
     for i in span:
         try:
-            done.rows.append(take(i))
-            done.kept.append(i)
+            put(i)
         except Broken as error:
-            done.reasons[i] = str(error)
-        except OSError as error:
-            raise _has_gone(images, i, error) from None
-    return done
+            reasons[i] = str(error)
+    return reasons
 
 
 def _decoded(images: Images, edge: int, i: int) -> Picture:
     array = images.array(i)
-    return decode.decode(images.read(i), edge) if array is None else decode.resize(array, edge)
+    return decode.decode(_read(images, i), edge) if array is None else decode.resize(array, edge)
+
+
+def _read(images: Images, i: int) -> bytes:
+    try:
+        return images.read(i)
+    except OSError as error:
+        raise _has_gone(images, i, error) from None
 
 
 def _cut(positions: range, step: int) -> list[range]:
@@ -216,6 +229,48 @@ class _Store:
 
     def paths(self) -> list[str]:
         return self.index["paths"].tobytes().decode("utf-8", "surrogateescape").split("\0")
+
+
+class _Rows:
+    """A file that threads write rows into, each at its place, past any memory map: that would fault on each page."""
+
+    def __init__(self, file: FileIO, edge: int) -> None:
+        self.file, self.bytes = file, edge * edge * 3
+        self.lock = threading.Lock()
+
+    def reserve(self, count: int) -> None:
+        """Take the space now, rather than find the disk full later; and blocks that are there are written faster.
+
+        Raises:
+            OSError: there is too little of it.
+        """
+        need = count * self.bytes
+        if shutil.disk_usage(self.file.name).free < need:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if hasattr(os, "posix_fallocate"):
+            with suppress(OSError):  # not every file system can
+                os.posix_fallocate(self.file.fileno(), 0, need)
+
+    def write(self, row: int, picture: Picture) -> None:
+        left = memoryview(picture).cast("B")
+        while left:
+            left = left[self._write(left, (row + 1) * self.bytes - len(left)) :]
+
+    def close_up(self, kept: NDArray[np.int64]) -> None:
+        """Move the kept rows to the front, and let what is written next follow them."""
+        for row, position in enumerate(kept.tolist()):
+            if row != position:
+                self.file.seek(position * self.bytes)
+                self.write(row, np.frombuffer(self.file.read(self.bytes), dtype=np.uint8))
+        self.file.truncate(len(kept) * self.bytes)
+        self.file.seek(0, os.SEEK_END)
+
+    def _write(self, data: memoryview, at: int) -> int:
+        if hasattr(os, "pwrite"):
+            return os.pwrite(self.file.fileno(), data, at)
+        with self.lock:
+            self.file.seek(at)
+            return self.file.write(data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,30 +336,36 @@ class _Loading:
         for left in self.folder.glob(f"*{DRAFT}"):  # by processes that were killed: the lock is ours
             left.unlink()
         self.known = self._look_around()
-        self._check_space()
         draft = self.path.with_suffix(DRAFT)
-        spans = _cut(range(len(self.images)), max(1, min(SPAN, len(self.images) // (4 * workers))))
-        kept: list[int] = []
-        reasons: dict[int, str] = {}
         try:
-            with (
-                draft.open("wb") as file,
-                closing(_ahead(partial(_decode, self.images, self._take), spans, workers, AHEAD * workers)) as parts,
-            ):
-                for part in parts:
-                    for row in part.rows:
-                        file.write(row.data)
-                    kept += part.kept
-                    reasons |= part.reasons
-                    if progress:
-                        progress(part.span.stop, len(self.images))
-                self._write_index(file, kept, reasons)
+            with draft.open("w+b", buffering=0) as file:
+                rows = _Rows(file, self.edge)
+                rows.reserve(len(self.images))
+                reasons = self._decode(rows, workers, progress)
+                kept = np.array([i for i in range(len(self.images)) if i not in reasons], dtype=np.int64)
+                rows.close_up(kept)
+                file.write(self._index(kept, reasons))
             os.replace(draft, self.path)
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
 
-    def _write_index(self, file: BinaryIO, kept: list[int], reasons: dict[int, str]) -> None:
+    def _decode(self, rows: _Rows, workers: int, progress: Progress | None) -> dict[int, str]:
+        """Write each picture as the row of its position; why that could not be done with the broken ones."""
+
+        def work(span: range) -> tuple[range, dict[int, str]]:
+            return span, _each(self.images, lambda i: rows.write(i, self._take(i)), span)
+
+        spans = _cut(range(len(self.images)), max(1, min(SPAN, len(self.images) // (4 * workers))))
+        reasons: dict[int, str] = {}
+        with closing(_ahead(work, spans, workers, AHEAD * workers)) as parts:
+            for span, found in parts:
+                reasons |= found
+                if progress:
+                    progress(span.stop, len(self.images))
+        return reasons
+
+    def _index(self, kept: NDArray[np.int64], reasons: dict[int, str]) -> bytes:
         rows = np.full(len(self.images), -1, dtype=np.int64)
         rows[kept] = np.arange(len(kept))
         index = io.BytesIO()
@@ -316,8 +377,7 @@ class _Loading:
             rows=rows,
             reasons=np.frombuffer(json.dumps(reasons).encode(), dtype=np.uint8),
         )
-        file.write(index.getbuffer())
-        file.write(END.pack(len(index.getbuffer()), MAGIC))
+        return index.getvalue() + END.pack(len(index.getvalue()), MAGIC)
 
     def _look_around(self) -> dict[str, _Known]:
         """Pictures of this set that older stores hold, this set's own before others."""
@@ -335,13 +395,6 @@ class _Loading:
                     known[where] = _Known(tuple(stamps[i]), hashes[i].tobytes(), picture, store.reasons.get(i))
         return known
 
-    def _check_space(self) -> None:
-        if shutil.disk_usage(self.folder).free < self._bytes():
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    def _bytes(self) -> int:
-        return len(self.images) * (self.edge * self.edge * 3 + 256)  # the index counts little
-
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Make the folder, and say what to do where it cannot be written."""
@@ -349,11 +402,10 @@ class _Loading:
             self.folder.mkdir(parents=True, exist_ok=True)
             yield
         except OSError as error:
+            problem, remedy = f"cannot be written ({error.strerror})", "set $HDA_CACHE to a folder that can"
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                problem = f"has too little space for {self._bytes() / 2**30:.1f} GiB of decoded pictures"
-                remedy = "free some, or set $HDA_CACHE to a folder on a larger disk"
-            else:
-                problem, remedy = f"cannot be written ({error.strerror})", "set $HDA_CACHE to a folder that can"
+                need = len(self.images) * self.edge * self.edge * 3 / 2**30
+                problem, remedy = f"has no space for {need:.1f} GiB of decoded pictures", "free it, or set $HDA_CACHE"
             raise UserError(f"{self.folder} {problem}: {remedy}") from None
 
     def _take(self, i: int) -> Picture:
@@ -362,7 +414,7 @@ class _Loading:
         if known is not None and known.stamp == tuple(self.stamps[i]):
             self.hashes[i] = np.frombuffer(known.hash, dtype=np.uint8)
             return known.take()
-        data = self.images.read(i)
+        data = _read(self.images, i)
         content = hashlib.blake2b(data, digest_size=HASH).digest()
         self.hashes[i] = np.frombuffer(content, dtype=np.uint8)
         return known.take() if known is not None and known.hash == content else decode.decode(data, self.edge)

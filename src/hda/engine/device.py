@@ -29,7 +29,9 @@ def choose_device(name: str, *, fall_back: bool = False) -> torch.device:
         if fall_back:
             return choose_device("auto")
         here = f"there are {count}" if count else "there is none"
-        raise UserError(f"device {name!r} needs a GPU that PyTorch can use, and {here}: give --device cpu, or see `hda doctor`")
+        raise UserError(
+            f"device {name!r} needs a GPU that PyTorch can use, and {here}: give --device cpu, or see `hda doctor`"
+        )
     return torch.device("cuda", int(number or torch.cuda.current_device()))
 
 

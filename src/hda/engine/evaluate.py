@@ -29,7 +29,8 @@ class Evaluation:
     def per_class(self) -> np.ndarray:
         """Accuracy of each class in percent; NaN for a class without an image."""
         with np.errstate(invalid="ignore"):
-            return 100.0 * np.diag(self.confusion) / self.confusion.sum(axis=1)
+            share: np.ndarray = 100.0 * np.diag(self.confusion) / self.confusion.sum(axis=1)
+        return share
 
 
 @contextmanager
@@ -42,6 +43,11 @@ def predicting(method: Method) -> Iterator[None]:
             yield
     finally:
         method.train(training)
+
+
+def rows_of(pictures: Tensor) -> Batches:
+    """Pictures on the device, as `probabilities` asks for them."""
+    return lambda start, stop: pictures[start:stop]
 
 
 def probabilities(method: Method, batches: Batches, count: int, view: Callable[[Tensor], Tensor], batch: int) -> Tensor:

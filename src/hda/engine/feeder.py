@@ -68,7 +68,9 @@ class Feeder:
     memory; `state` is always the sampler's after the batch that was fed last, never after one that waits.
     """
 
-    def __init__(self, sampler: Sampler, bank: Bank, labels: np.ndarray, device: torch.device, resident: Tensor | None) -> None:
+    def __init__(
+        self, sampler: Sampler, bank: Bank, labels: np.ndarray, device: torch.device, resident: Tensor | None
+    ) -> None:
         self.sampler, self.bank, self.device, self.resident = sampler, bank, device, resident
         self.labels = torch.from_numpy(np.ascontiguousarray(labels)).to(device)
         self.state = sampler.state()

@@ -18,6 +18,8 @@ from torch import Tensor
 
 import hda
 from hda import backbones
+from hda import settings as plain
+from hda.batch import Layout
 from hda.data import augment, pixels
 from hda.data.images import Images, Location
 from hda.data.samplers import Sampler
@@ -32,7 +34,7 @@ from hda.engine.metrics import Metrics
 from hda.engine.reporter import Reporter
 from hda.engine.run import Predictions, Run
 from hda.engine.settings import Settings
-from hda.engine.step import Step, build_method, prepare
+from hda.engine.step import Step, build_method, kept, prepare
 from hda.errors import UserError
 from hda.methods.base import Method
 
@@ -72,7 +74,9 @@ def fit(
     settings = Settings.given(**options).resolve(scenario)
     if scenario.setting not in settings.method_class.supports:
         known = ", ".join(sorted(settings.method_class.supports))
-        raise UserError(f"method {settings.fit.method!r} does not know the setting {scenario.setting}: it works for {known}")
+        raise UserError(
+            f"method {settings.fit.method!r} does not know the setting {scenario.setting}: it works for {known}"
+        )
     path = Path(out) if out is not None else default_folder(settings, scenario)
     device = choose_device(settings.fit.device)
     if resume and (path / folder.SETTINGS).exists():
@@ -89,7 +93,7 @@ def fit(
         reporter.note(note)
 
     material = Material.read(scenario, evaluate, settings, skip_broken, reporter)
-    with _own_random_numbers(device):
+    with _random_numbers(device, settings.fit.seed):
         method = _new_method(settings, material.scenario)
         if not path.exists():
             _create(path, settings, scenario, material, method, origin)
@@ -160,7 +164,13 @@ class Training:
     """One run under way, in its locked folder."""
 
     def __init__(
-        self, path: Path, settings: Settings, material: Material, method: Method, device: torch.device, reporter: Reporter
+        self,
+        path: Path,
+        settings: Settings,
+        material: Material,
+        method: Method,
+        device: torch.device,
+        reporter: Reporter,
     ) -> None:
         self.path, self.settings, self.material, self.reporter = path, settings, material, reporter
         self.fit = settings.fit
@@ -180,15 +190,21 @@ class Training:
             self.fit.seed,
             self.fit.mixing,
         )
-        self.step = Step(
-            method.to(device),
-            settings.build_recipe(scenario.setting),
-            augment.training(self.fit.augment, backbone.size, backbone.mean, backbone.std),
-            layout,
-            self.steps,
-            material.edge,
-            device,
-        )
+        self.shape = _shape(settings, scenario, method, layout, material.edge, device)
+        step = kept.take(self.shape)
+        if step is not None:
+            step.restart(method.state_dict())
+        else:
+            step = Step(
+                method.to(device),
+                settings.build_recipe(scenario.setting),
+                augment.training(self.fit.augment, backbone.size, backbone.mean, backbone.std),
+                layout,
+                self.steps,
+                material.edge,
+                device,
+            )
+        self.step = step
         self.done = 0  # updates
         self.summed = 0  # updates since the last line of metrics
         self.seconds = 0.0  # spent on this run by earlier processes
@@ -220,9 +236,8 @@ class Training:
     def _train(self) -> None:
         if self.done == self.steps:
             return
-        state = self.sampler.state()
         mode = prepare(self.step, precision=self.precision, graph=self.fit.graph, compile=self._compiles())
-        self.sampler.restore(state)
+        kept.keep(self.shape, self.step)
         log.info("steps run on %s in %s, %s", self.device, self.precision, mode)
         feeder = Feeder(self.sampler, self.material.bank, self.material.labels, self.device, self.resident)
         try:
@@ -262,7 +277,9 @@ class Training:
     def _evaluate(self, answers: Answers) -> None:
         predictions = self._predict()
         found = evaluate(predictions.labels, answers)
-        self._record({"step": self.done, "target_accuracy": found.accuracy, "mean_class_accuracy": found.mean_class_accuracy})
+        self._record(
+            {"step": self.done, "target_accuracy": found.accuracy, "mean_class_accuracy": found.mean_class_accuracy}
+        )
         self.lap = time.perf_counter()
         self.predictions = predictions if self.done == self.steps else None
 
@@ -339,8 +356,24 @@ def _new_method(settings: Settings, scenario: Scenario) -> Method:
     return build_method(cls, make, len(scenario.classes), scenario.domains, cls.Settings(**settings.method), fit.seed)
 
 
+def _shape(
+    settings: Settings, scenario: Scenario, method: Method, layout: Layout, edge: int, device: torch.device
+) -> tuple[object, ...]:
+    """What two runs must have in common to share a captured step: all that decides it but the weights."""
+    free = ("seed", "weights", "mixing", "resident", "log_every", "evaluate_every", "checkpoint_every")
+    fit = {name: value for name, value in plain.as_dict(settings.fit).items() if name not in free}
+    backbone = {name: value for name, value in method.backbone.describe().items() if name != "weights"}
+    problem = (scenario.setting, len(scenario.classes), scenario.domains, layout, edge, str(device))
+    return (repr((fit, settings.method, settings.recipe, backbone)), *problem)
+
+
 def _create(
-    path: Path, settings: Settings, scenario: Scenario, material: Material, method: Method, origin: dict[str, Any] | None
+    path: Path,
+    settings: Settings,
+    scenario: Scenario,
+    material: Material,
+    method: Method,
+    origin: dict[str, Any] | None,
 ) -> None:
     description = {
         "hda": hda.__version__,
@@ -383,7 +416,8 @@ def _check_same(run: Run, settings: Settings, scenario: Scenario) -> None:
 
 
 @contextlib.contextmanager
-def _own_random_numbers(device: torch.device) -> Iterator[None]:
-    """Within: random numbers are the run's; after it the caller's state is back."""
+def _random_numbers(device: torch.device, seed: int) -> Iterator[None]:
+    """Within: random numbers are the run's, from its seed; after it the caller's state is back."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
         yield

@@ -21,7 +21,7 @@ from hda.data import augment, pixels
 from hda.data.images import Images, Location, read_labelled, read_unlabelled
 from hda.engine import checkpoint, files, metrics
 from hda.engine.device import choose_device, choose_precision, set_arithmetic
-from hda.engine.evaluate import Evaluation, probabilities, score
+from hda.engine.evaluate import Evaluation, probabilities, rows_of, score
 from hda.engine.settings import Settings
 from hda.errors import UserError
 from hda.methods.base import Method
@@ -132,7 +132,9 @@ class Run:
 
     def method(self) -> Method:
         """The trained method on the CPU, ready to predict; of an unfinished run, as its last checkpoint has it."""
-        return build(self.settings, self.description["backbone"], self.classes, self.description["domains"], self._weights())
+        return build(
+            self.settings, self.description["backbone"], self.classes, self.description["domains"], self._weights()
+        )
 
     def predict(
         self,
@@ -163,14 +165,14 @@ class Run:
         precision = choose_precision(fit.precision, on)
         set_arithmetic(precision)
         method = self.method().to(on)
-        use_precision(method, precision)
+        backbones.use_precision(method, precision)
         view = augment.evaluation(fit.augment, method.backbone.size, method.backbone.mean, method.backbone.std)
         edge = augment.store_size(fit.augment, method.backbone.size)
         kept: list[int] = []
         parts = []
         for rows, array in pixels.stream(images, edge, chunk=batch, skip_broken=skip_broken):
             chunk = torch.from_numpy(array).to(on)
-            parts.append(probabilities(method, lambda a, b, c=chunk: c[a:b], len(chunk), view, batch).cpu().numpy())
+            parts.append(probabilities(method, rows_of(chunk), len(chunk), view, batch).cpu().numpy())
             kept.extend(int(row) for row in rows)
             if progress:
                 progress(int(rows[-1]) + 1, len(images))
@@ -228,10 +230,3 @@ def build(
         reason = str(error).splitlines()[-1].strip()
         raise UserError(f"the weights do not fit the run's settings ({reason}): is the folder whole?") from None
     return method.eval()
-
-
-def use_precision(method: Method, precision: str) -> None:
-    """Let a method's backbones compute in this precision."""
-    for module in method.modules():
-        if isinstance(module, backbones.Backbone):
-            module.precision = "bf16" if precision == "bf16" else "fp32"

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from hda import settings as plain
 from hda.batch import Layout
 from hda.data.scenario import Scenario
+from hda.errors import unknown
 from hda.methods.base import Method
 from hda.recipes.base import Recipe
 from hda.registry import lookup
@@ -22,10 +23,14 @@ class FitSettings:
     method: str = setting("hdan", "domain adaptation method (`hda list methods`)")
     backbone: str = setting("tf_efficientnet_lite0", "any timm or torchvision model (`hda list backbones`)")
     weights: str = setting("pretrained", "pretrained, none (random values), or a .safetensors or .pth file")
-    strides: Literal["v1", "v1.5"] | None = setting(None, "where a weights file's ResNet bottlenecks stride (auto: as it says)")
+    strides: Literal["v1", "v1.5"] | None = setting(
+        None, "where a weights file's ResNet bottlenecks stride (auto: as it says)"
+    )
     recipe: str = setting("sgd", "optimiser and schedule (`hda list recipes`)")
     steps: int | None = setting(None, "updates of the whole run (auto: the recipe's)")
-    batch: int | None = setting(None, "pictures of each source, and of the labelled target, in a step (auto: the recipe's)")
+    batch: int | None = setting(
+        None, "pictures of each source, and of the labelled target, in a step (auto: the recipe's)"
+    )
     target_batch: int | None = setting(None, "pictures of the unlabelled target in a step (auto: as batch)")
     mixing: Literal["random", "balanced"] = setting("random", "how several sources share a step")
     seed: int = setting(0, "seed of everything random")
@@ -34,7 +39,9 @@ class FitSettings:
         "crop-flip", "how training pictures are varied"
     )
     device: str = setting("auto", "auto, cpu, cuda or cuda:N")
-    precision: Literal["auto", "fp32", "tf32", "bf16"] = setting("auto", "arithmetic (auto: bf16 on a GPU, fp32 on a CPU)")
+    precision: Literal["auto", "fp32", "tf32", "bf16"] = setting(
+        "auto", "arithmetic (auto: bf16 on a GPU, fp32 on a CPU)"
+    )
     graph: bool = setting(True, "replay the step as one CUDA graph where there is a GPU")
     compile: bool | None = setting(None, "compile the backbone (auto: on a GPU, for runs of 1,000 steps or more)")
     resident: float | None = setting(None, "GiB of pictures to keep on the GPU (auto: what fits); the rest is streamed")
@@ -72,7 +79,7 @@ class Settings:
         of_recipe = {option.name for option in plain.options(recipe)}
         for name in rest:
             if name not in of_method | of_recipe:
-                raise plain.unknown("setting", name, known | of_method | of_recipe)
+                raise unknown("setting", name, known | of_method | of_recipe)
         return cls(
             fit,
             plain.as_dict(plain.build(method, {name: value for name, value in rest.items() if name in of_method})),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from hda.backbones import backbones_of, use_precision
 from hda.batch import Batch, Layout, Progress
 from hda.methods.base import Method, Phase
 from hda.recipes.base import Recipe
@@ -53,25 +54,44 @@ class Step:
         else:
             self._graph.replay()
 
-    def capture(self) -> None:
-        """Record the step as one CUDA graph; `run` replays it from then on. Nothing is changed by the recording."""
+    @property
+    def captured(self) -> bool:
+        """Whether `run` replays a graph."""
+        return self._graph is not None
+
+    def capture(self, otherwise: str = "eager") -> bool:
+        """Record the step as one CUDA graph; `run` replays it from then on. Nothing is changed by the recording.
+
+        Returns:
+            Whether it could be recorded; if not, a sentence is logged that says why, and how the step runs instead.
+        """
         before = {name: tensor.clone() for name, tensor in self.tensors().items()}
+        sums = None if self.sums is None else self.sums.clone()
         random = torch.cuda.get_rng_state(self.device)
-        stream = torch.cuda.Stream(self.device)
+        try:
+            self._graph = self._record()
+        except RuntimeError as error:
+            reason = str(error).partition("\n")[0]
+            log.warning("the step cannot be recorded as a CUDA graph and runs %s: %s", otherwise, reason)
+        self.load(before)
+        torch.cuda.set_rng_state(random, self.device)
+        if self.sums is not None:
+            self.sums.zero_() if sums is None else self.sums.copy_(sums)
+        return self.captured
+
+    def _record(self) -> torch.cuda.CUDAGraph:
+        stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(stream):
             for _ in range(3):  # lazily made workspaces, autotuning and compilation happen here, outside the graph
                 self._run()
         torch.cuda.current_stream(self.device).wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
         self.optimiser.zero_grad(set_to_none=True)
+        torch.cuda.empty_cache()  # what the eager steps held, the graph will not use
+        graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             self._run()
-        self._graph = graph
-        self.load(before)
-        torch.cuda.set_rng_state(random, self.device)
-        assert self.sums is not None
-        self.sums.zero_()
+        return graph
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything the next step depends on, by name: the method's, the optimiser's, the progress."""
@@ -132,44 +152,51 @@ class Step:
         self.sums.add_(values)
 
 
+class Kept:
+    """The last step that was captured: many tasks of one shape in a process pay for compiling and capturing once."""
+
+    def __init__(self) -> None:
+        self._key: object = None
+        self._step: Step | None = None
+
+    def take(self, key: object) -> Step | None:
+        """The step kept under an equal key. Another one is let go, with its memory."""
+        if self._key != key:
+            self._key = self._step = None
+        return self._step
+
+    def keep(self, key: object, step: Step) -> None:
+        if step.captured:
+            self._key, self._step = key, step
+
+
+kept = Kept()
+
+
 def prepare(step: Step, *, precision: str, graph: bool, compile: bool) -> str:
-    """Set a step's arithmetic and launch mode; says in a word or two what it became.
+    """Set a step's precision and launch mode; says in a word or two what it became.
 
     A graph or a compilation that cannot be had is said in one logged sentence, and the step runs eagerly.
     """
     step.method.train()
-    for module in step.method.modules():
-        if hasattr(module, "precision"):
-            module.precision = "bf16" if precision == "bf16" else "fp32"
-    if step.device.type != "cuda":
-        return "eager"
-    tf32 = precision != "fp32"
-    torch.backends.cuda.matmul.allow_tf32 = tf32
-    torch.backends.cudnn.allow_tf32 = tf32
-    torch.backends.cudnn.benchmark = True
+    use_precision(step.method, precision)
+    if step.captured:
+        return "the graph of an earlier run"
     mode = "eager"
+    if step.device.type != "cuda":
+        return mode
     if compile:
-        for module in compiled_parts(step.method):
-            module.compile(dynamic=False)
+        for backbone in backbones_of(step.method):
+            backbone.net.compile(dynamic=False)
         mode = "compiled"
-    if graph:
-        try:
-            step.capture()
-            return f"{mode} graph" if compile else "graph"
-        except (RuntimeError, torch.cuda.CudaError) as error:  # pragma: no cover - needs a GPU
-            reason = str(error).splitlines()[0]
-            log.warning("the step cannot be recorded as a CUDA graph and runs %s: %s", mode, reason)
+    if graph and step.capture(mode):
+        mode = "graph" if mode == "eager" else f"{mode} graph"
     return mode
 
 
-def compiled_parts(method: Method) -> Sequence[nn.Module]:
-    """The modules of a method worth compiling: its backbones."""
-    from hda.backbones import Backbone
-
-    return [module for module in method.modules() if isinstance(module, Backbone)]
-
-
-def build_method(cls: type[Method], make: Callable[[], Any], classes: int, domains: int, settings: Any, seed: int) -> Method:
+def build_method(
+    cls: type[Method], make: Callable[[], Any], classes: int, domains: int, settings: Any, seed: int
+) -> Method:
     """A method with the weights that this seed gives, on the CPU, the caller's random state untouched."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

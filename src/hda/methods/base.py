@@ -105,11 +105,13 @@ class Method(nn.Module):
 
     def embed(self, batch: Batch, rows: slice = slice(None), view: int = 0) -> Tensor:
         """Features of some rows of a batch, each domain with its own batch statistics: (rows, width)."""
-        return self.backbone(batch.images[view][rows], batch.layout.statistics(rows))
+        features: Tensor = self.backbone(batch.images[view][rows], batch.layout.statistics(rows))
+        return features
 
     def features(self, images: Tensor) -> Tensor:
         """Features that predictions are made from: (rows, 3, height, width) -> (rows, width)."""
-        return self.backbone(images)
+        features: Tensor = self.backbone(images)
+        return features
 
     def forward(self, images: Tensor) -> Tensor:
         """Class logits of pictures: (rows, 3, height, width) -> (rows, classes)."""

@@ -35,9 +35,12 @@ class HDAN(Method):
         )
         transfer_weight: float = setting(1.0, "weight of the adversarial alignment")
         transfer_scale: Literal["code", "text"] = setting(
-            "code", "the published code halves it with one source and takes 2/3 with a labelled target; the text does not"
+            "code",
+            "the published code halves it with one source and takes 2/3 with a labelled target; the text does not",
         )
-        termination_weight: float = setting(1.0, "weight of the size of H (0: table 2's 'w.o. range', H still subtracted)")
+        termination_weight: float = setting(
+            1.0, "weight of the size of H (0: table 2's 'w.o. range', H still subtracted)"
+        )
         termination_norm: Literal["l1", "l2"] = setting("l1", "size of H: absolute or squared values")
         termination_scale: Literal["code", "text"] = setting(
             "code", "the code takes the mean over classes, and half of it with a labelled target; the text the sum"

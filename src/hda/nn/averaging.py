@@ -30,5 +30,5 @@ class Averaged(nn.Module):
 
     def follow(self, module: nn.Module, momentum: float) -> None:
         """Move every parameter a step of 1 - momentum towards the module's."""
-        average = get_ema_multi_avg_fn(momentum)
-        average(list(self.module.parameters()), list(module.parameters()), None)  # type: ignore[no-untyped-call]
+        average = get_ema_multi_avg_fn(momentum)  # type: ignore[no-untyped-call]
+        average(list(self.module.parameters()), list(module.parameters()), None)

@@ -43,7 +43,7 @@ class HeuristicHead(nn.Module):
         self.heuristics = nn.Linear(width, heuristics * classes) if heuristics else None
         if self.heuristics is not None:
             nn.init.zeros_(self.heuristics.bias)
-            for k, block in enumerate(self.heuristics.weight.split(classes)):
+            for k, block in enumerate(torch.split(self.heuristics.weight, classes)):
                 nn.init.kaiming_normal_(block, a=k)
 
     def forward(self, features: Tensor) -> Heuristic:

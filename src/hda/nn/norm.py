@@ -63,8 +63,8 @@ def convert(module: M, groups: Groups) -> M:
     for layer in module.modules():
         if isinstance(layer, _BatchNorm):
             if not isinstance(layer, _Grouped):
-                cast(Any, layer).__class__ = _grouped(type(layer))
-            layer.groups = groups
+                cast(Any, layer).__class__ = _grouped(cast(Any, type(layer)))
+            cast(_Grouped, layer).groups = groups
     return module
 
 
@@ -95,7 +95,7 @@ def batch_norm_of_equal_groups(
     Returns:
         The normalised rows, shaped as `x`.
     """
-    parts = x.unflatten(0, (groups, -1)).to(torch.promote_types(x.dtype, torch.float32))
+    parts = torch.unflatten(x, 0, (groups, -1)).to(torch.promote_types(x.dtype, torch.float32))
     around = [1, *range(3, parts.dim())]
     count = parts[0].numel() // parts.shape[2]
     if count < 2:
@@ -136,7 +136,7 @@ class _Grouped(_Base):
         if self.fusible and self.momentum is not None and len(set(sizes)) == 1 and torch.compiler.is_compiling():
             return self._fused(x, len(sizes))
         one = super().forward
-        return torch.cat([one(part) for part in x.split(sizes)])
+        return torch.cat([one(part) for part in torch.split(x, sizes)])
 
     def _fused(self, x: Tensor, groups: int) -> Tensor:
         """The same, in the form that a compiler fuses."""

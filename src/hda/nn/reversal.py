@@ -11,7 +11,7 @@ from torch import Tensor
 def reverse_gradient(x: Tensor, coefficient: Tensor | float) -> Tensor:
     """The identity, whose gradient is multiplied by minus the coefficient (a 0-dimensional tensor, or a number)."""
     coefficient = torch.as_tensor(coefficient, dtype=x.dtype, device=x.device)
-    reversed_: Tensor = _Reverse.apply(x, coefficient)  # type: ignore[no-untyped-call]
+    reversed_: Tensor = _Reverse.apply(x, coefficient)
     return reversed_
 
 
@@ -27,6 +27,6 @@ class _Reverse(torch.autograd.Function):
         return x.view_as(x)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (coefficient,) = ctx.saved_tensors
         return -coefficient * gradient, None

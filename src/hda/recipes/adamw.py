@@ -36,6 +36,7 @@ class AdamW(Recipe):
             groups(self.lr, self.settings.head_factor, backbone, heads),
             weight_decay=self.settings.weight_decay,
             fused=True,
+            capturable=(*backbone, *heads)[0].is_cuda,  # the step is recorded as a CUDA graph
         )
         for parameter in (*backbone, *heads):
             optimiser.state[parameter] = {

@@ -53,7 +53,9 @@ class Recipe:
         return lr
 
 
-def groups(lr: float, head_factor: float, backbone: list[nn.Parameter], heads: list[nn.Parameter]) -> list[dict[str, Any]]:
+def groups(
+    lr: float, head_factor: float, backbone: list[nn.Parameter], heads: list[nn.Parameter]
+) -> list[dict[str, Any]]:
     """Parameter groups for the backbone and for the (faster) heads, each with a tensor for its rate."""
     parts = ((backbone, lr), (heads, lr * head_factor))
     return [
@@ -61,4 +63,3 @@ def groups(lr: float, head_factor: float, backbone: list[nn.Parameter], heads: l
         for params, base in parts
         if params
     ]
-

@@ -28,7 +28,9 @@ class SGD(Recipe):
 
     @dataclass(frozen=True, kw_only=True)
     class Settings(Recipe.Settings):
-        lr: float | None = setting(None, "learning rate of the backbone at the start (auto: 0.001; multi-source 0.0003)")
+        lr: float | None = setting(
+            None, "learning rate of the backbone at the start (auto: 0.001; multi-source 0.0003)"
+        )
         momentum: float = setting(0.9, "Nesterov momentum")
         weight_decay: float = setting(0.001, "weight decay (the paper's text: 0.0005, its code: 0.001)")
         head_factor: float = setting(10.0, "how much faster heads and discriminators learn than the backbone")
@@ -52,4 +54,5 @@ class SGD(Recipe):
         return optimiser
 
     def rate(self, progress: Progress) -> Tensor:
-        return (1.0 + self.settings.decay * progress.iteration) ** -self.settings.decay_power
+        rate: Tensor = (1.0 + self.settings.decay * progress.iteration) ** -self.settings.decay_power
+        return rate

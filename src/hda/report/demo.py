@@ -249,7 +249,7 @@ def _seed(run: Run) -> int:
 def _accuracy(run: Run) -> float:
     accuracy = (run.result or {}).get("target_accuracy")
     if accuracy is None:
-        raise ValueError(f"{run} has no target accuracy: it is to be finished, and measured on the answers")
+        raise ValueError(f"{run.path.name} has no target accuracy: finish it, with the answers to measure on")
     return float(accuracy)
 
 

@@ -92,10 +92,10 @@ def curves(
         for index, (name, line) in enumerate(drawn.items()):
             colour = (colours or {}).get(name, COLOURS[index % len(COLOURS)])
             _draw_line(axes, name, line, colour, DASHES[index % len(DASHES)])
+        axes.margins(x=0.02)
         _count_on_x(axes)
         axes.set_xlabel(xlabel)
-        axes.set_ylabel(ylabel)
-        axes.margins(x=0.02)
+        axes.set_ylabel(_readable(ylabel))
         if floor is not None:
             axes.set_ylim(bottom=floor)
         if len(drawn) > 1:
@@ -164,7 +164,8 @@ def bars(counts: Mapping[str, int], ylabel: str, *, title: str = "") -> str:
         axes.bar(range(many), list(counts.values()), width=0.75, color=TARGET)
         _name_ticks(axes.xaxis, names, upright)
         axes.set_xlim(-0.7, many - 0.3)
-        axes.set_ylabel(ylabel)
+        axes.set_ylabel(_readable(ylabel))
+        axes.set_ylim(0, 1.05 * max(1, *counts.values()))
         axes.locator_params(axis="y", integer=True)
         axes.yaxis.set_major_formatter("{x:,.0f}")
         return _svg(sheet, title, natural=many > 20)
@@ -194,7 +195,6 @@ def _draw_classes(
 ) -> None:
     """Points coloured by class, and the names of the classes at the middles of their source points."""
     import matplotlib
-    from matplotlib.patheffects import withStroke
 
     numbers = [int(number) for number in np.unique(np.concatenate(labels)) if number >= 0]
     colours = matplotlib.colormaps["tab10" if len(numbers) <= 10 else "nipy_spectral"]
@@ -208,8 +208,8 @@ def _draw_classes(
             middles.append((np.median(own, axis=0), classes[number] if classes else str(number)))
     for (x, y), name in middles:
         size = 12 if len(numbers) <= 20 else 7
-        around = [withStroke(linewidth=3, foreground="white")]
-        axes.text(x, y, _label(name), size=size, weight="bold", ha="center", va="center", path_effects=around)
+        ground = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.7}
+        axes.text(x, y, _label(name), size=size, weight="bold", ha="center", va="center", bbox=ground)
     axes.set_title("the same points, coloured by class", fontsize=10.5)
 
 
@@ -275,12 +275,15 @@ def _name_ticks(axis: Axis, names: Sequence[str], upright: bool = False) -> None
 
 
 def _count_on_x(axes: Axes) -> None:
+    low, high = axes.dataLim.intervalx
+    if high - low < 2:  # else the axis would count fractions of an iteration
+        axes.set_xlim(low - 1, high + 1)
     axes.locator_params(axis="x", integer=True, nbins=6)
     axes.xaxis.set_major_formatter("{x:,.0f}")
 
 
 def _label(name: str, longest: int = 24) -> str:
-    whole = name.encode("utf-8", "replace").decode("utf-8")
+    whole = _readable(name)
     return whole if len(whole) <= longest else whole[: longest - 1] + "…"
 
 
@@ -353,7 +356,7 @@ def _svg(sheet: Figure, title: str, natural: bool = False) -> str:
     body = body[body.index(">") + 1 :].replace("xlink:href", "href")
     body = re.sub(r"font-family: [^;\"]*; ?", "", body)  # the page's goes for figures too
     used = set(re.findall(r"(?:url\(|href=\")#([^)\"]+)", body))
-    mark = hashlib.sha256(body.encode()).hexdigest()[:8]
+    mark = hashlib.sha256((title + body).encode("utf-8", "replace")).hexdigest()[:8]
     body = re.sub(r" id=\"([^\"]+)\"", lambda m: f' id="{mark}-{m[1]}"' if m[1] in used else "", body)
     body = re.sub(r"(url\(|href=\")#([^)\"]+)", rf"\1#{mark}-\2", body)
     width, height = sheet.get_size_inches()
@@ -362,5 +365,9 @@ def _svg(sheet: Figure, title: str, natural: bool = False) -> str:
     return f'<svg role="img" {box} style="{least}">\n<title>{_escaped(title)}</title>{body.rstrip()}'
 
 
+def _readable(words: str) -> str:
+    return words.encode("utf-8", "replace").decode("utf-8")  # names of files may hold bytes that are no text
+
+
 def _escaped(words: str) -> str:
-    return html.escape(words.encode("utf-8", "replace").decode("utf-8"))
+    return html.escape(_readable(words))

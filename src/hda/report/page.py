@@ -106,7 +106,7 @@ def _row(row: Sequence[str], sides: Sequence[str]) -> str:
 
 def _is_number(cell: str) -> bool:
     try:
-        float(cell.replace(",", "").replace("\u2212", "-").replace("\u2013", "0"))
+        float(cell.replace(",", "").replace("\u2212", "-").replace("\u2013", "0").removesuffix("%"))
     except ValueError:
         return False
     return True

@@ -30,7 +30,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     devices = _devices() if versions["torch"] else []
     if len(devices) == 1:
         missing.append("PyTorch sees no GPU: runs use the CPU, where a ResNet-50 takes seconds a step")
-    print(table(("", "version"), [("python", platform.python_version()), *((n, v or "-") for n, v in versions.items())]))
+    print(
+        table(("", "version"), [("python", platform.python_version()), *((n, v or "-") for n, v in versions.items())])
+    )
     print()
     print(table(("device", "what", "memory GiB"), [(d["name"], d["what"], f"{d['memory_gib']:.0f}") for d in devices]))
     cache = _cache()
@@ -55,7 +57,9 @@ def _devices() -> list[dict[str, Any]]:
     import torch
 
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
-    found = [{"name": "cpu", "what": f"{os.cpu_count()} cores, {torch.get_num_threads()} used", "memory_gib": memory / 2**30}]
+    found = [
+        {"name": "cpu", "what": f"{os.cpu_count()} cores, {torch.get_num_threads()} used", "memory_gib": memory / 2**30}
+    ]
     for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         properties = torch.cuda.get_device_properties(index)
         found.append({"name": f"cuda:{index}", "what": properties.name, "memory_gib": properties.total_memory / 2**30})

@@ -1,6 +1,6 @@
 """Measure a trained run on labelled pictures: accuracy, accuracy of each class, confusion matrix.
 
-  hda evaluate runs/drawings labelled-drawings
+hda evaluate runs/drawings labelled-drawings
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ WORST = 10
 
 def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     parser.add_argument("run", metavar="RUN", help="a run's folder")
-    parser.add_argument("path", metavar="PATH", help="a folder or .tar of class folders, or a list of `path label` lines")
+    parser.add_argument(
+        "path", metavar="PATH", help="a folder or .tar of class folders, or a list of `path label` lines"
+    )
     parser.add_argument("--root", metavar="PATH", help="where the paths in a list start")
     parser.add_argument("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: the run's)")
     parser.add_argument("--picture", metavar="FILE.png", help="the confusion matrix (default: in the run's folder)")

@@ -32,8 +32,12 @@ def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     data.add_argument("--target", metavar="PATH", help="pictures of the new domain; their labels are not read")
     data.add_argument("--labelled", metavar="PATH", help="a few labelled pictures of the target")
     data.add_argument("--root", metavar="PATH", help="where the paths in lists start (default: beside the list)")
-    data.add_argument("--evaluate", action="store_true", help="the target's class folders are true labels: measure accuracy")
-    data.add_argument("--skip-broken", action="store_true", help="leave out pictures that cannot be read, and name them")
+    data.add_argument(
+        "--evaluate", action="store_true", help="the target's class folders are true labels: measure accuracy"
+    )
+    data.add_argument(
+        "--skip-broken", action="store_true", help="leave out pictures that cannot be read, and name them"
+    )
     run = parser.add_argument_group("run")
     run.add_argument("--out", metavar="DIR", help="the run's folder (default: runs/METHOD-TASK-SEED)")
     run.add_argument("--resume", action="store_true", help="go on with the run in --out from its last checkpoint")
@@ -82,7 +86,9 @@ def _tell(run: Run) -> dict[str, Any]:
     accuracy = result["target_accuracy"]
     if accuracy is not None:
         print(f"target accuracy {accuracy:.2f} % at the last step, on {result['images']['target']:,} images")
-    print(f"the run is in {run.path}: `hda predict {run.path} PATH` classifies pictures, `hda report {run.path}` draws a page")
+    print(
+        f"the run is in {run.path}: `hda predict {run.path} PATH` classifies pictures, `hda report {run.path}` draws a page"
+    )
     names = ("target_accuracy", "steps", "resumed_from", "seconds", "images", "domains")
     return {"run": str(run.path), **{name: result[name] for name in names}}
 
@@ -111,7 +117,9 @@ def _refuse_others(words: Sequence[str], chosen: dict[str, str]) -> None:
         own |= {option.name for other in chosen for option in plain.options(lookup(other, chosen[other]).Settings)}
         for other, cls in registered(room).items():
             for option in plain.options(cls.Settings):
-                if option.name not in own and any(word.partition("=")[0] == options.flag(option.name) for word in words):
+                if option.name not in own and any(
+                    word.partition("=")[0] == options.flag(option.name) for word in words
+                ):
                     kind = room.rstrip("s")
                     raise UserError(
                         f"{options.flag(option.name)} is a setting of the {kind} {other}, and the {kind} is {name}: "

@@ -1,7 +1,7 @@
 """What there is to choose from: methods, recipes, backbones, alignments, augmentations.
 
-  hda list methods
-  hda list backbones resnet      those with "resnet" in the name
+hda list methods
+hda list backbones resnet      those with "resnet" in the name
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Classify pictures with a trained run: path, predicted class, confidence.
 
-  hda predict runs/drawings new-drawings                    prints a table in CSV
-  hda predict runs/drawings new-drawings --out found.csv    writes it to a file
+hda predict runs/drawings new-drawings                    prints a table in CSV
+hda predict runs/drawings new-drawings --out found.csv    writes it to a file
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     parser.add_argument("--out", metavar="FILE.csv", help="write there instead of to standard output")
     parser.add_argument("--root", metavar="PATH", help="where the paths in a list start")
     parser.add_argument("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: the run's)")
-    parser.add_argument("--skip-broken", action="store_true", help="leave out pictures that cannot be read, and name them")
+    parser.add_argument(
+        "--skip-broken", action="store_true", help="leave out pictures that cannot be read, and name them"
+    )
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:

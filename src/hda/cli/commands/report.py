@@ -1,6 +1,6 @@
 """Draw a run as one self-contained page: what it is, its result, its curves.
 
-  hda report runs/drawings
+hda report runs/drawings
 """
 
 from __future__ import annotations
