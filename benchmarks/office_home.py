@@ -1,6 +1,6 @@
-"""Runs on Office-Home, one line of JSON each into `benchmarks/results/`.
+r"""Runs on Office-Home, one line of JSON each into `benchmarks/results/`.
 
-    python benchmarks/office_home.py --data FOLDER --out benchmarks/results/office_home.jsonl \\
+    python benchmarks/office_home.py --data FOLDER --out benchmarks/results/office_home.jsonl \
         --task "Art->Clipart" "Product->Art" --method hdan --seeds 0 1 2
 
 FOLDER holds `office_home_<domain>.tar` for each domain (class folders of pictures, 256 x 256) and the weights. Several

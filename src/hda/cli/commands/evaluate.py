@@ -40,10 +40,10 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         f"{found.images:,} images"
     )
     order = [index for index in np.argsort(found.per_class, kind="stable") if found.confusion[index].sum()]
-    rows = [
-        (trained.classes[i], f"{found.per_class[i]:.1f}", f"{found.confusion[i].sum():,}", _taken_for(found.confusion, i, trained.classes))
-        for i in order[:WORST]
-    ]  # fmt: skip
+    rows = []
+    for index in order[:WORST]:
+        images, wrong = f"{found.confusion[index].sum():,}", _taken_for(found.confusion, index, trained.classes)
+        rows.append((trained.classes[index], f"{found.per_class[index]:.1f}", images, wrong))
     print(table(("class (worst first)", "accuracy %", "images", "most often taken for"), rows))
     print(f"the confusion matrix is in {picture}")
     return {
