@@ -252,7 +252,7 @@ class _Rows:
                 os.posix_fallocate(self.file.fileno(), 0, need)
 
     def write(self, row: int, picture: Picture) -> None:
-        left = memoryview(picture).cast("B")
+        left = picture.data.cast("B")
         while left:
             left = left[self._write(left, (row + 1) * self.bytes - len(left)) :]
 
@@ -334,7 +334,7 @@ class _Loading:
     def _build(self, workers: int, progress: Progress | None) -> None:
         """Write the store: rows in order, then the index."""
         for left in self.folder.glob(f"*{DRAFT}"):  # by processes that were killed: the lock is ours
-            left.unlink()
+            left.unlink(missing_ok=True)
         self.known = self._look_around()
         draft = self.path.with_suffix(DRAFT)
         try:
