@@ -22,7 +22,7 @@ MARGIN = 256 / 224  # edge that is stored over edge that is cropped: the paper's
 
 
 class Augmentation:
-    """uint8 (rows, edge, edge, 3) -> float32 (rows, 3, size, size), normalised. This one only normalises.
+    """uint8 (rows, edge, edge, 3) -> float32 (rows, 3, size, size), normalised, channels last. This one only normalises.
 
     Args:
         size: edge of the result.
@@ -55,7 +55,7 @@ class Augmentation:
             mean, std = (torch.tensor(x, device=planes.device).view(1, 3, 1, 1) for x in (self.mean, self.std))
             self._constants[planes.device] = 1.0 / (255.0 * std), -mean / std
         scale, shift = self._constants[planes.device]
-        return torch.addcmul(shift, planes, scale)
+        return torch.addcmul(shift, planes, scale).contiguous(memory_format=torch.channels_last)
 
 
 class CropFlip(Augmentation):
@@ -140,7 +140,7 @@ class ResizedCrop(Augmentation):
         across = torch.where(drawn["flip"][:, None, None], across.flip(1), across)
         x = _planes(pictures)
         x = torch.einsum("rih,rchw,rjw->rcij", down, x, across)
-        return self.normalise(x.contiguous(memory_format=torch.channels_last))
+        return self.normalise(x)
 
 
 class Affine(Augmentation):

@@ -32,7 +32,8 @@ RGB = 3  # torchvision's number for this mode
 # The public function around this operator warns that it is to go one day, and warnings cannot be silenced for one
 # thread alone. Until it has gone it is the fastest decoder there is; then Pillow takes over.
 FAST = hasattr(torch.ops.image, "decode_jpeg")
-DECODER = f"1, Pillow {PIL.__version__}, torch {torch.__version__}" + FAST * f", torchvision {torchvision.__version__}"
+# The first word stands for what this file does; it changes when other pixels come of it.
+DECODER = f"v1, Pillow {PIL.__version__}, torch {torch.__version__}" + FAST * f", torchvision {torchvision.__version__}"
 
 
 class Broken(ValueError):  # noqa: N818
@@ -104,7 +105,7 @@ def _careful(data: bytes, edge: int) -> Picture:
                 image.draft(None, (NEAR * edge, NEAR * edge))  # only JPEGs heed it
                 image.load()
                 return np.array(_rgb(_upright(image)))
-        except Broken:
+        except (Broken, MemoryError):
             raise
         except UnidentifiedImageError:
             raise Broken("not an image of a known format") from None

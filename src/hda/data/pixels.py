@@ -21,7 +21,7 @@ import zipfile
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -45,12 +45,13 @@ Result = TypeVar("Result")
 Progress = Callable[[int, int], None]
 
 SPAN = 16  # pictures that a thread decodes in one go
-AHEAD = 3  # spans for each thread that may be decoded and wait to be written
+AHEAD = 8  # spans for each thread that may be done before their turn
 HASH = 16  # bytes
 SUFFIX = ".pixels"
 DRAFT = ".tmp"
 END = struct.Struct("<Q8s")  # a store's last bytes: the length of the index, and
 MAGIC = b"hda\0px01"
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,24 +249,31 @@ class _Rows:
         if shutil.disk_usage(self.file.name).free < need:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if hasattr(os, "posix_fallocate"):
-            with suppress(OSError):  # not every file system can
+            try:
                 os.posix_fallocate(self.file.fileno(), 0, need)
+            except OSError as error:
+                if error.errno in FULL:
+                    raise  # else it is the file system that cannot
 
     def write(self, row: int, picture: Picture) -> None:
-        left = picture.data.cast("B")
-        while left:
-            left = left[self._write(left, (row + 1) * self.bytes - len(left)) :]
+        self._write(picture.data.cast("B"), row * self.bytes)
 
-    def close_up(self, kept: NDArray[np.int64]) -> None:
-        """Move the kept rows to the front, and let what is written next follow them."""
+    def finish(self, kept: NDArray[np.int64], index: bytes) -> None:
+        """Move the kept rows to the front and put the index behind them."""
         for row, position in enumerate(kept.tolist()):
             if row != position:
                 self.file.seek(position * self.bytes)
-                self.write(row, np.frombuffer(self.file.read(self.bytes), dtype=np.uint8))
-        self.file.truncate(len(kept) * self.bytes)
-        self.file.seek(0, os.SEEK_END)
+                self._write(memoryview(self.file.read(self.bytes)), row * self.bytes)
+        end = len(kept) * self.bytes
+        self.file.truncate(end)
+        self._write(memoryview(index), end)
 
-    def _write(self, data: memoryview, at: int) -> int:
+    def _write(self, data: memoryview, at: int) -> None:
+        while data:  # a disk that fills up takes a part, and only the next write fails
+            done = self._write_some(data, at)
+            data, at = data[done:], at + done
+
+    def _write_some(self, data: memoryview, at: int) -> int:
         if hasattr(os, "pwrite"):
             return os.pwrite(self.file.fileno(), data, at)
         with self.lock:
@@ -279,13 +287,15 @@ class _Known:
 
     stamp: tuple[int, int]
     hash: bytes
-    row: Picture | None
+    store: _Store
+    row: int
     reason: str | None
 
     def take(self) -> Picture:
-        if self.row is None:
+        if self.reason is not None:
             raise Broken(self.reason)
-        return self.row
+        row: Picture = self.store.array[self.row]
+        return row
 
 
 class _Loading:
@@ -343,8 +353,7 @@ class _Loading:
                 rows.reserve(len(self.images))
                 reasons = self._decode(rows, workers, progress)
                 kept = np.array([i for i in range(len(self.images)) if i not in reasons], dtype=np.int64)
-                rows.close_up(kept)
-                file.write(self._index(kept, reasons))
+                rows.finish(kept, self._index(kept, reasons))
             os.replace(draft, self.path)
         except BaseException:
             draft.unlink(missing_ok=True)
@@ -387,12 +396,11 @@ class _Loading:
             store = _Store.open(path, self.edge)
             if store is None:
                 continue
-            hashes = store.index["hashes"]
-            stamps = store.stamps.tolist()
-            for i, (where, row) in enumerate(zip(store.paths(), store.index["rows"].tolist(), strict=True)):
+            stamps, hashes, rows = (store.index[name] for name in ("stamps", "hashes", "rows"))
+            for i, where in enumerate(store.paths()):
                 if where in wanted and where not in known:
-                    picture = store.array[row] if row >= 0 else None
-                    known[where] = _Known(tuple(stamps[i]), hashes[i].tobytes(), picture, store.reasons.get(i))
+                    size, time = stamps[i].tolist()
+                    known[where] = _Known((size, time), hashes[i].tobytes(), store, int(rows[i]), store.reasons.get(i))
         return known
 
     @contextmanager
@@ -403,9 +411,10 @@ class _Loading:
             yield
         except OSError as error:
             problem, remedy = f"cannot be written ({error.strerror})", "set $HDA_CACHE to a folder that can"
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno in FULL:
                 need = len(self.images) * self.edge * self.edge * 3 / 2**30
-                problem, remedy = f"has no space for {need:.1f} GiB of decoded pictures", "free it, or set $HDA_CACHE"
+                problem = f"has too little space for {need:.2f} GiB of decoded pictures"
+                remedy = "free some, or set $HDA_CACHE to a folder on a larger disk"
             raise UserError(f"{self.folder} {problem}: {remedy}") from None
 
     def _take(self, i: int) -> Picture:
