@@ -26,8 +26,8 @@ from hda.cli.terminal import Lines
 
 def main() -> None:
     args = arguments()
-    for task in args.task:
-        for seed in args.seeds:
+    for seed in args.seeds:
+        for task in args.task:
             row = measure(task, seed, args)
             with Path(args.out).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
