@@ -22,7 +22,7 @@ def test_two_near_ones_are_both_named_the_nearer_first():
 
 
 def test_nothing_is_suggested_where_nothing_is_near():
-    assert str(unknown("recipe", "xyz", ("sgd", "adamw"))) == "unknown recipe 'xyz': (known: adamw, sgd)"
+    assert str(unknown("recipe", "xyz", ("sgd", "adamw"))) == "unknown recipe 'xyz' (known: adamw, sgd)"
 
 
 def test_what_is_not_a_word_is_told_as_one():

@@ -96,7 +96,7 @@ def test_a_value_is_read_in_its_setting_s_own_type(name, given, expected):
         ("word", None, "word needs a value: give a word"),
         ("colour", "grene", "unknown colour 'grene': did you mean 'green' or 'red'? (known: green, none, red)"),
         ("shape", "round ", "unknown shape 'round ': did you mean 'round'? (known: round, square)"),
-        ("colour", "auto", "unknown colour 'auto': (known: green, none, red)"),
+        ("colour", "auto", "unknown colour 'auto' (known: green, none, red)"),
     ],
 )
 def test_a_value_that_does_not_fit_is_told_in_one_sentence(name, given, expected):
@@ -106,7 +106,7 @@ def test_a_value_that_does_not_fit_is_told_in_one_sentence(name, given, expected
 def test_an_unknown_setting_is_told_with_the_nearest():
     assert sentence(build, Sample, {"wieght": 1}).startswith("unknown setting 'wieght': did you mean 'weight'")
     assert sentence(build, Sample, {"count": 1, "xyz": 1}) == (
-        "unknown setting 'xyz': (known: colour, count, flag, limit, quick, shape, share, weight, word)"
+        "unknown setting 'xyz' (known: colour, count, flag, limit, quick, shape, share, weight, word)"
     )
 
 
@@ -161,7 +161,7 @@ def test_settings_of_another_method_or_recipe_are_known_with_it_alone():
     assert Settings.given(method="mcd", generator_steps=2).method["generator_steps"] == 2
     assert sentence(Settings.given, generator_steps=2).startswith("unknown setting 'generator_steps': ")
     assert Settings.given(recipe="adamw", warmup=0.25).recipe["warmup"] == 0.25
-    assert sentence(Settings.given, warmup=0.25).startswith("unknown setting 'warmup': ")
+    assert sentence(Settings.given, warmup=0.25).startswith("unknown setting 'warmup' (known: ")
 
 
 def test_an_unknown_setting_method_or_recipe_is_told_with_the_nearest_of_all():

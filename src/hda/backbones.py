@@ -8,7 +8,8 @@ import pickle
 import socket
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -18,11 +19,12 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from hda.errors import UserError, unknown
+from hda.errors import UserError, nearest, unknown
 from hda.nn.norm import Groups, convert
 
 DEFAULT = "tf_efficientnet_lite0"  # the one whose ImageNet weights can be had from a package: the extra `weights`
 SMALL = "small"
+STRIDES = ("v1", "v1.5")
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _LIBRARIES = ("timm", "torchvision")
 _WITHOUT_HEAD = ("squeezenet1_0", "squeezenet1_1", "googlenet", "inception_v3")  # no linear head, or two of them
@@ -53,7 +55,10 @@ class Backbone(nn.Module):
         self.precision = "fp32"
         self._facts = dict(facts)
         self._groups = Groups()
-        self.net = convert(net, self._groups).to(memory_format=torch.channels_last)
+        self.net = convert(net, self._groups)
+        for parameter in net.parameters():
+            if parameter.dim() == 4:  # a weight of more dimensions knows no such format
+                parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
 
     def forward(self, images: Tensor, groups: tuple[int, ...] | None = None) -> Tensor:
         """Features of pictures: (rows, 3, size, size) -> (rows, width).
@@ -64,6 +69,8 @@ class Backbone(nn.Module):
         """
         with self._groups.of(groups), torch.autocast(images.device.type, torch.bfloat16, self.precision == "bf16"):
             features: Tensor = self.net(images)
+        if features.dim() > 2:  # a few encoders do not pool: (rows, width, ...) or (rows, ..., width)
+            features = (features if features.shape[1] == self.width else features.movedim(-1, 1)).flatten(2).mean(dim=2)
         return features.float()
 
     def describe(self) -> dict[str, Any]:
@@ -101,6 +108,8 @@ def create(
         UserError: there is no such model, or the weights cannot be had, do not fit or are not finite.
     """
     weights = os.fspath(weights)
+    if strides is not None and strides not in STRIDES:
+        raise unknown("strides", strides, STRIDES)
     if weights not in ("pretrained", "none"):
         return _from_file(name, Path(weights), strides, size)
     made = _make(_candidates(name)[0], size, pretrained=weights == "pretrained")
@@ -137,16 +146,21 @@ def _candidates(name: str) -> list[str]:
     else:
         libraries, short = list(_LIBRARIES), name
     known = {"timm": _timm_names, "torchvision": _torchvision_names}
-    found = [f"{library}/{short}" for library in libraries if short.partition(".")[0] in known[library]()]
+    found = [f"{library}/{short}" for library in libraries if short in known[library]()]
+    if "timm" in libraries:
+        tagged = _tagged(short)
+        if short in tagged:
+            found = [f"timm/{short}"]
+        elif tagged and not found:
+            raise _unknown_backbone(name, tagged)
     if not found:
-        raise _unknown_backbone(name)
+        raise _unknown_backbone(name, available())
     return found
 
 
-def _unknown_backbone(name: str) -> UserError:
+def _unknown_backbone(name: str, known: Iterable[str]) -> UserError:
     """The error for a name that is none; there are too many right ones to list."""
-    sentence = str(unknown("backbone", name, available())).partition("(known:")[0].rstrip(" :")
-    return UserError(f"{sentence} (`hda list backbones` shows all)")
+    return unknown("backbone", name, known, see="`hda list backbones` shows all")
 
 
 @cache
@@ -154,6 +168,16 @@ def _timm_names() -> frozenset[str]:
     import timm
 
     return frozenset(timm.list_models())
+
+
+def _tagged(name: str) -> frozenset[str]:
+    """The names, with a tag for where the weights were trained, that timm has of a name's architecture."""
+    from timm.models import list_pretrained
+
+    architecture, dot, _ = name.partition(".")
+    if not dot or architecture not in _timm_names():
+        return frozenset()
+    return frozenset(list_pretrained(f"{architecture}.*"))
 
 
 @cache
@@ -186,7 +210,7 @@ class _Made:
 
     net: nn.Module
     width: int
-    head: str  # where the classifier was: names of a weights file that begin so are passed over
+    heads: tuple[str, ...]  # where the classifier was: names of a weights file that begin so are passed over
     architecture: Architecture
 
     def backbone(self, facts: Mapping[str, Any]) -> Backbone:
@@ -200,10 +224,15 @@ def _make(full_name: str, size: int | None, pretrained: bool = False) -> _Made:
     if full_name == SMALL:
         if pretrained:
             raise UserError(f"the backbone {SMALL!r} has no pretrained weights: give --weights none")
-        return _Made(small(), 64, "", architecture)
-    if library == "timm":
-        return _make_timm(name, architecture, pretrained)
-    return _make_torchvision(name, architecture, pretrained)
+        return _Made(small(), 64, (), architecture)
+    make = _make_timm if library == "timm" else _make_torchvision
+    try:
+        return make(name, architecture, pretrained)
+    except (AssertionError, RuntimeError, TypeError, ValueError) as error:
+        if size is None:
+            raise
+        reason = str(error).partition("\n")[0]
+        raise UserError(f"{name} cannot be made for pictures of {size} ({reason}): give another --size") from error
 
 
 def _make_timm(name: str, architecture: Architecture, pretrained: bool) -> _Made:
@@ -213,27 +242,45 @@ def _make_timm(name: str, architecture: Architecture, pretrained: bool) -> _Made
     options: dict[str, Any] = {"num_classes": 0}
     if config is not None and config.fixed_input_size and architecture.size != config.input_size[-1]:
         options["img_size"] = architecture.size
+    if pretrained and not (config is not None and config.has_weights):
+        raise UserError(f"timm has no pretrained weights for {name}: give --weights FILE or --weights none")
     local = _local_weights(name) if pretrained else None
     with _no_network(f"the pretrained weights of {name}", needed=pretrained and local is None):
         net = timm.create_model(name, pretrained=pretrained and local is None, **options)
-    head = (config.classifier if config is not None else None) or "classifier"
+    classifier = (config.classifier if config is not None else None) or "classifier"
+    heads = tuple(_removed(net, path) for path in ([classifier] if isinstance(classifier, str) else classifier))
     width = int(getattr(net, "head_hidden_size", None) or getattr(net, "num_features"))  # noqa: B009 - typed as a module
-    made = _Made(net, width, head if isinstance(head, str) else head[0], architecture)
+    made = _Made(net, width, heads, architecture)
     if local is not None:
         values = _in_order(_read(local).tensors, net) if name == DEFAULT else _read(local).tensors
         _fill(made, values, local.name)
     return made
 
 
+def _removed(net: nn.Module, path: str) -> str:
+    """What was taken out of a network with the layer at that path: the layer, or the block around it."""
+    parts = path.split(".")
+    modules = dict(net.named_modules())
+    above = (".".join(parts[:count]) for count in range(1, len(parts)))
+    return next((name for name in above if isinstance(modules.get(name), nn.Identity)), path)
+
+
 def _make_torchvision(name: str, architecture: Architecture, pretrained: bool) -> _Made:
     import torchvision
 
-    with _no_network(f"the pretrained weights of {name}", needed=pretrained):
-        net: nn.Module = torchvision.models.get_model(name, weights="DEFAULT" if pretrained else None)
+    weights = torchvision.models.get_model_weights(name).DEFAULT if pretrained else None
+    option = {"vit": "image_size", "maxvit": "input_size"}.get(name.partition("_")[0])  # the others take any size
+    if option and pretrained and architecture.size != (usual := _architecture(architecture.name).size):
+        raise UserError(f"the pretrained weights of {name} are for pictures of {usual}: leave --size out")
+    edge = {"image_size": architecture.size, "input_size": (architecture.size, architecture.size)}
+    options: dict[str, Any] = {option: edge[option]} if option else {}
+    downloaded = weights is not None and Path(torch.hub.get_dir(), "checkpoints", Path(weights.url).name).is_file()
+    with _no_network(f"the pretrained weights of {name}", needed=pretrained and not downloaded):
+        net: nn.Module = torchvision.models.get_model(name, weights=weights, **options)
     path, layer = [(path, layer) for path, layer in net.named_modules() if isinstance(layer, nn.Linear)][-1]
     above, _, last = path.rpartition(".")
     setattr(net.get_submodule(above), last, nn.Identity())
-    return _Made(net, layer.in_features, path, architecture)
+    return _Made(net, layer.in_features, (path,), architecture)
 
 
 def small() -> nn.Module:
@@ -262,7 +309,7 @@ def _from_file(name: str, path: Path, strides: str | None, size: int | None) -> 
     candidates = _candidates(name)
     file = _read(path)
     architecture = file.metadata.get("architecture")
-    if architecture and architecture != name.rpartition("/")[2].partition(".")[0]:
+    if architecture and _bare(architecture) != _bare(name):
         raise UserError(f"the weights {path} are of {architecture}, not of {name}: give --backbone {architecture}")
     made = min((_make(candidate, size) for candidate in candidates), key=lambda one: len(_misfits(one, file.tensors)))
     _fill(made, file.tensors, str(path))
@@ -278,10 +325,25 @@ def _from_file(name: str, path: Path, strides: str | None, size: int | None) -> 
         raise UserError(f"the weights {path} say that their strides are {told}, not {strides}: leave --strides out")
     used = _set_strides(made.net, strides or told or "v1.5", name, asked=strides is not None)
     if "mean" in file.metadata and "std" in file.metadata:
-        mean, std = (tuple(float(x) for x in file.metadata[key].split(",")) for key in ("mean", "std"))
+        mean, std = (_three_numbers(file.metadata[key], key, path) for key in ("mean", "std"))
         made = replace(made, architecture=replace(made.architecture, mean=mean, std=std))
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     return made.backbone({"strides": used, "weights": {"source": path.name, "sha256": digest}})
+
+
+def _bare(name: str) -> str:
+    """The architecture alone, without library and tag."""
+    return name.rpartition("/")[2].partition(".")[0]
+
+
+def _three_numbers(text: str, what: str, path: Path) -> tuple[float, ...]:
+    try:
+        numbers = tuple(float(part) for part in text.strip("[]() ").split(","))
+    except ValueError:
+        numbers = ()
+    if len(numbers) != 3:
+        raise UserError(f"the metadata of {path} have the {what} {text!r}: write three numbers with commas between")
+    return numbers
 
 
 def _read(path: Path) -> _File:
@@ -291,7 +353,11 @@ def _read(path: Path) -> _File:
         UserError: there is no such file, or it is not a plain file of tensors.
     """
     if not path.is_file():
-        raise UserError(f"the weights {str(path)!r} are not there: give pretrained, none, or an existing file")
+        if path.is_dir():
+            raise UserError(f"the weights {path} are a folder: give a .safetensors or .pth file in it")
+        meant = "" if path.suffix else nearest(path, ("pretrained", "none")).removeprefix(": ") + " "
+        remedy = f"{meant}give pretrained, none, or an existing file".lstrip()
+        raise UserError(f"the weights {str(path)!r} are not there: {remedy}")
     if path.suffix == ".safetensors":
         try:
             with safe_open(path, framework="pt") as file:
@@ -299,14 +365,18 @@ def _read(path: Path) -> _File:
         except SafetensorError as error:
             raise UserError(f"the weights {path} are damaged ({error}): get the file anew") from None
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the reader's remarks on how the file was written
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
         raise UserError(
-            f"the weights {path} hold more than tensors and could run code: convert them to safetensors"
+            f"the weights {path} are not a plain state dict, and nothing in them was run: give a .safetensors file, or "
+            "a state dict saved by torch.save"
         ) from None
-    except Exception as error:  # whatever a damaged file makes the reader raise
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(f"the weights {path} cannot be read ({reason}): give a .safetensors or .pth file") from None
+    except Exception:  # whatever a damaged file makes the reader raise
+        raise UserError(
+            f"the weights {path} are damaged or of another kind: give a .safetensors or .pth file"
+        ) from None
     for key in ("state_dict_ema", "model_ema", "state_dict", "model"):
         if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
             content = content[key]
@@ -320,7 +390,8 @@ def _misfits(made: _Made, tensors: Mapping[str, Tensor]) -> list[str]:
     """What does not fit between a network and tensors, a few words each."""
     own = made.net.state_dict()
     missing = [name for name in own if name not in tensors and not name.endswith("num_batches_tracked")]
-    strange = [name for name in tensors if name not in own and not (made.head and name.startswith(f"{made.head}."))]
+    heads = tuple(f"{head}." for head in made.heads)
+    strange = [name for name in tensors if name not in own and not name.startswith(heads)]
     shapes = [name for name in own if name in tensors and own[name].shape != tensors[name].shape]
     return (
         [f"{name} is missing" for name in missing]
@@ -338,10 +409,11 @@ def _fill(made: _Made, tensors: Mapping[str, Tensor], source: str) -> None:
             f"the weights {source} do not fit {made.architecture.name} ({misfits[0]}{more}): give a file of that "
             "architecture, or another --backbone"
         )
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise UserError(f"the weights {source} hold a value that is not finite in {name}: get a sound file")
     own = made.net.state_dict()
     for name in own.keys() & tensors.keys():
-        if tensors[name].is_floating_point() and not bool(torch.isfinite(tensors[name]).all()):
-            raise UserError(f"the weights {source} hold a value that is not finite in {name}: get a sound file")
         own[name].copy_(tensors[name])
 
 
@@ -421,7 +493,8 @@ class _no_network:  # noqa: N801 - reads as a statement
             raise self._error()
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if self.needed and isinstance(error, Exception) and not isinstance(error, UserError):
+        other = (UserError, AssertionError, TypeError)  # of a network that cannot be made so
+        if self.needed and isinstance(error, Exception) and not isinstance(error, other):
             raise self._error() from None
 
     def _error(self) -> UserError:

@@ -44,6 +44,12 @@ class Batch:
     domains: Tensor  # (rows,) 0 is the target; 1 the labelled target if there is one; then the sources in order
     layout: Layout
 
+    def __post_init__(self) -> None:
+        if len(self.labels) != self.layout.labelled:
+            raise ValueError(f"{len(self.labels)} labels for {self.layout.labelled} labelled rows")
+        if any(len(rows) != self.layout.rows for rows in (*self.images, self.domains)):
+            raise ValueError(f"pictures and domains must be of {self.layout.rows} rows")
+
     @property
     def source(self) -> slice:
         return slice(0, self.layout.source)

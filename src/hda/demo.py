@@ -132,9 +132,13 @@ def _make_room(out: Path) -> None:
     """An empty folder with the demo's mark, in the place of an earlier demo."""
     if out.exists() and not (out / MARK).is_file():
         raise UserError(f"{out} exists and is not an earlier demo: give another --out or remove it first")
-    files.remove(out)
-    out.mkdir(parents=True)
-    files.write_json(out / MARK, {})
+    try:
+        if out.exists():
+            files.remove(out)
+        out.mkdir(parents=True)
+        files.write_json(out / MARK, {})
+    except OSError as error:
+        raise UserError(f"{out} cannot be made ({error.strerror}): give another --out") from None
 
 
 def _planes(

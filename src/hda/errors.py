@@ -13,13 +13,36 @@ class UserError(Exception):
     """
 
 
-def unknown(kind: str, given: object, known: Iterable[str]) -> UserError:
+class SettingError(UserError):
+    """A setting has a wrong value: the message begins with the setting's name, as an option on the command line."""
+
+    def __init__(self, name: str, wrong: str) -> None:
+        super().__init__(f"{name} {wrong}")
+        self.name, self.wrong = name, wrong
+
+
+def unknown(kind: str, given: object, known: Iterable[str], see: str | None = None) -> UserError:
     """The error for a value that is not among the known ones, with the nearest right ones.
+
+    Args:
+        kind: what it should be one of.
+        given: the value.
+        known: the right ones.
+        see: how to see them, where they are too many to list.
 
     >>> unknown("method", "hdam", ["hdan", "mcd"]).args[0]
     "unknown method 'hdam': did you mean 'hdan'? (known: hdan, mcd)"
     """
     names = sorted(known)
-    near = difflib.get_close_matches(str(given), names, n=2, cutoff=0.5)
-    hint = f"did you mean {' or '.join(repr(name) for name in near)}? " if near else ""
-    return UserError(f"unknown {kind} {str(given)!r}: {hint}(known: {', '.join(names)})")
+    listed = see or f"known: {', '.join(names)}"
+    return UserError(f"unknown {kind} {str(given)!r}{nearest(given, names)} ({listed})")
+
+
+def nearest(given: object, known: Iterable[str]) -> str:
+    """The question whether one of the known was meant, after a colon; empty where none is near.
+
+    >>> nearest("hdam", ["hdan", "mcd"])
+    ": did you mean 'hdan'?"
+    """
+    near = difflib.get_close_matches(str(given), list(known), n=2, cutoff=0.5)
+    return f": did you mean {' or '.join(repr(name) for name in near)}?" if near else ""

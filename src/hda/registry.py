@@ -13,12 +13,16 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
-from hda.errors import unknown
+from hda.errors import UserError, unknown
 
 
 @cache
 def registered(room: str) -> dict[str, type[Any]]:
-    """The named classes of the package `hda.<room>` and of the entry points of that group, by name."""
+    """The named classes of the package `hda.<room>` and of the entry points of that group, by name.
+
+    Raises:
+        UserError: another distribution's class cannot be loaded, or takes a name that is taken.
+    """
     found: dict[str, type[Any]] = {}
     package = importlib.import_module(f"hda.{room}")
     for module in pkgutil.iter_modules(package.__path__):
@@ -26,7 +30,17 @@ def registered(room: str) -> dict[str, type[Any]]:
             if inspect.isclass(cls) and cls.__module__.startswith(package.__name__) and "name" in vars(cls):
                 found[cls.__dict__["name"]] = cls
     for entry in entry_points(group=f"hda.{room}"):
-        found[entry.name] = entry.load()
+        if entry.name in found:
+            raise UserError(
+                f"there are two {room} named {entry.name!r}: uninstall what brings {entry.value}, or rename it"
+            )
+        try:
+            found[entry.name] = entry.load()
+        except Exception as error:  # whatever another distribution's code raises
+            raise UserError(
+                f"the entry {entry.name!r} of {room} cannot be loaded ({type(error).__name__}: {error}): update or "
+                f"uninstall what brings {entry.value}"
+            ) from error
     return dict(sorted(found.items()))
 
 

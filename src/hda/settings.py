@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from hda.errors import UserError, unknown
+from hda.errors import SettingError, unknown
 
 T = TypeVar("T")
 
@@ -38,7 +39,7 @@ class Option:
         if value is None or (self.optional and value in ("none", "auto")):
             if self.optional:
                 return None
-            raise UserError(f"{self.name} needs a value: give {_a(self.kind)}")
+            raise SettingError(self.name, f"needs a value: give {_a(self.kind)}")
         if self.choices:
             if value not in self.choices:
                 raise unknown(self.name, value, self.choices)
@@ -50,13 +51,16 @@ class Option:
                 return True
             if str(value).lower() in ("false", "no", "off", "0"):
                 return False
-            raise UserError(f"{self.name} is on or off: got {value!r}, give true or false")
+            raise SettingError(self.name, f"is on or off: got {value!r}, give true or false")
         try:
             if self.kind is int and isinstance(value, float) and not value.is_integer():
                 raise ValueError
-            return self.kind(value)
-        except (TypeError, ValueError):
-            raise UserError(f"{self.name} takes {_a(self.kind)}: got {value!r}") from None
+            parsed = self.kind(value)
+            if self.kind is float and not math.isfinite(parsed):
+                raise ValueError
+        except (TypeError, ValueError, OverflowError):
+            raise SettingError(self.name, f"takes {_a(self.kind)}: got {value!r}") from None
+        return parsed
 
 
 def options(settings: type[Any]) -> tuple[Option, ...]:
@@ -88,7 +92,18 @@ def at_least(smallest: float, **values: float | None) -> None:
     """
     for name, value in values.items():
         if value is not None and not value >= smallest:
-            raise UserError(f"{name} must be at least {smallest:g}: got {value}")
+            raise SettingError(name, f"must be at least {_plain(smallest)}: got {value}")
+
+
+def between(smallest: float, largest: float, **values: float | None) -> None:
+    """Check settings by name; both ends and None pass.
+
+    Raises:
+        UserError: one is smaller or larger.
+    """
+    for name, value in values.items():
+        if value is not None and not smallest <= value <= largest:
+            raise SettingError(name, f"must be between {_plain(smallest)} and {_plain(largest)}: got {value}")
 
 
 def as_dict(settings: Any) -> dict[str, Any]:
@@ -104,6 +119,10 @@ def _option(name: str, hint: Any, default: Any, help: str) -> Option:
     if typing.get_origin(hint) is typing.Literal:
         return Option(name, str, default, help, tuple(typing.get_args(hint)), optional)
     return Option(name, hint, default, help, (), optional)
+
+
+def _plain(number: float) -> str:
+    return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 def _a(kind: type) -> str:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
 import hda
+from hda.batch import Layout
 from hda.data.digits import digits
+from hda.data.samplers import Sampler
+from hda.engine.feeder import Bank, Feeder
 from hda.engine.reporter import Reporter
 from hda.engine.step import kept
 from hda.registry import registered
@@ -92,6 +101,66 @@ def test_a_resumed_run_is_the_run_never_stopped(resident, scenario, tmp_path):
     records = [record for record in resumed.records if "event" not in record]
     for before, after in zip(whole.records, records, strict=True):
         assert before["total"] == pytest.approx(after["total"], rel=1e-3, abs=1e-4)
+
+
+def test_a_killed_process_goes_on(words, interrupt, tmp_path):
+    often = ("--steps", 200, "--evaluate-every", 1, "--checkpoint-every", 10, "--log-every", 5, "--precision", "fp32")
+    run, whole = (words(tmp_path / name, *often, device="cuda") for name in ("run", "whole"))
+    assert interrupt(run, "step 25 of 200: target accuracy", signal.SIGKILL)[0] == -signal.SIGKILL
+    assert interrupt([*run, "--resume"], "step 60 of 200: target accuracy", signal.SIGKILL)[0] == -signal.SIGKILL
+    for command in ([*run, "--resume", "--json"], whole):
+        ended = subprocess.run([sys.executable, "-m", "hda", *command], capture_output=True, text=True, check=True)
+        if "--json" in command:
+            assert json.loads(ended.stdout.splitlines()[-1])["resumed_from"] >= 50
+    ours, theirs = hda.Run(tmp_path / "run"), hda.Run(tmp_path / "whole")
+    assert_close(weights(theirs), weights(ours), 5e-2)  # differences in the last digit grow over 200 steps
+    before, after = (run.curve("total") for run in (theirs, ours))
+    assert before[0].tolist() == after[0].tolist()
+    np.testing.assert_allclose(before[1], after[1], rtol=5e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_random_numbers_of_the_gpu_are_left_alone(device, scenario, tmp_path):
+    torch.cuda.manual_seed(5)
+    before = torch.cuda.get_rng_state()
+    hda.fit(scenario, out=tmp_path / "run", **SHORT, steps=5, device=device)
+    assert torch.equal(torch.cuda.get_rng_state(), before)
+
+
+def small_feeder(bank: Bank) -> Feeder:
+    sampler = Sampler((7,), 0, 5, Layout(3, 0, 2), seed=0)
+    return Feeder(sampler, bank, np.arange(7), torch.device("cuda", torch.cuda.current_device()), None)
+
+
+def buffers() -> SimpleNamespace:
+    """A step as far as the feeder goes."""
+    pictures = torch.zeros(5, 4, 4, 3, dtype=torch.uint8, device="cuda")
+    labels, domains = (torch.zeros(count, dtype=torch.int64, device="cuda") for count in (3, 5))
+    return SimpleNamespace(pictures=pictures, labels=labels, domains=domains, layout=Layout(3, 0, 2))
+
+
+def test_what_is_gathered_ahead_is_fed_in_order_and_does_not_count_as_fed():
+    whole = np.random.default_rng(0).integers(256, size=(12, 4, 4, 3)).astype(np.uint8)
+    feeder, step = small_feeder(Bank([whole[:7], whole[7:]])), buffers()
+    reference = Sampler((7,), 0, 5, Layout(3, 0, 2), seed=0)
+    for _ in range(20):
+        assert feeder.state == reference.state()
+        feeder.feed(step)
+        drawn = reference.next()
+        np.testing.assert_array_equal(step.pictures.cpu(), whole[drawn.pictures])
+        np.testing.assert_array_equal(step.labels.cpu(), drawn.pictures[:3])
+    feeder.close()
+
+
+def test_an_error_while_gathering_ahead_is_raised_where_training_waits(monkeypatch):
+    def broken(self, rows, out):
+        raise KeyError("gone")
+
+    monkeypatch.setattr(Bank, "gather", broken)
+    feeder = small_feeder(Bank([np.zeros((7, 4, 4, 3), np.uint8), np.zeros((5, 4, 4, 3), np.uint8)]))
+    with pytest.raises(KeyError, match="gone"):
+        feeder.feed(buffers())
+    feeder.close()
 
 
 def test_a_second_task_uses_the_step_of_the_first(scenario, tmp_path, caplog):

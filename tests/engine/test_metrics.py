@@ -3,6 +3,7 @@ import json
 import pytest
 
 from hda.engine.metrics import Metrics, read
+from hda.errors import UserError
 
 
 def record(step: int) -> dict[str, float]:
@@ -45,7 +46,7 @@ def test_a_last_line_that_was_cut_short_is_left_out(tmp_path, cut):
 def test_a_damaged_line_in_the_middle_is_not_passed_over(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"step": 1}\n{"st\n{"step": 3}\n')
-    with pytest.raises(json.JSONDecodeError):
+    with pytest.raises(UserError, match=r"^line 2 of .*metrics\.jsonl is damaged"):
         read(path)
 
 

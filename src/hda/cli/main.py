@@ -5,17 +5,20 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib
+import io
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn, Protocol
 
 import hda
-from hda.cli.text import wrap
-from hda.errors import UserError, unknown
+from hda.cli.options import flag
+from hda.cli.text import paragraphs, wrap
+from hda.errors import SettingError, UserError, nearest, unknown
 
 ABOUT = """Domain adaptation for image classifiers: train on labelled pictures of one kind, classify unlabelled pictures of
 another. `hda demo` shows it in two minutes; `hda fit --source LABELLED --target UNLABELLED` does it with your pictures."""
@@ -37,40 +40,65 @@ class Parser(argparse.ArgumentParser):
     """A parser that reports mistakes as `UserError`, and never guesses at half an option."""
 
     def __init__(self, prog: str, about: str) -> None:
-        super().__init__(
-            prog,
-            description=about,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-            add_help=False,
-        )
+        super().__init__(prog, description=about, formatter_class=_Help, allow_abbrev=False, add_help=False)
         self.add_argument("-h", "--help", action="help", help="show this and stop")
 
     def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message} (`{self.prog} --help` shows how)")
+        raise UserError(f"{_in_plain_words(message)} (`{self.prog} --help` shows how)")
+
+
+class _Help(argparse.HelpFormatter):
+    """Help in which sentences are wrapped, and examples, lines of their own, are indented and left as they are."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28)
+        self._width = min(self._width, 110)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrap(text, width).splitlines()
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return paragraphs(re.sub("^(?=hda )", "  ", text, flags=re.MULTILINE), width, indent)
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code: 0, 2 for a mistake of the user's, 130 when interrupted."""
     words = list(sys.argv[1:] if words is None else words)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name of a file may be no text: let its bytes through
+            stream.reconfigure(errors="surrogateescape" if stream.encoding.lower() == "utf-8" else "backslashreplace")
     try:
-        return _main(words)
-    except UserError as error:
-        print(f"hda: {error}", file=sys.stderr)
-        return USER_ERROR
-    except KeyboardInterrupt:
-        print("hda: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        code = _main(words)
+        sys.stdout.flush()  # here, where a failure can be told
+        return code
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except SettingError as error:
+        return _failed(f"{flag(error.name)} {error.wrong}")
+    except UserError as error:
+        return _failed(str(error))
+    except OSError as error:
+        if error.filename is None or error.strerror is None:
+            raise
+        return _failed(f"{error.filename} cannot be read or written ({error.strerror}): see to it first")
+    except KeyboardInterrupt as interrupt:
+        print("hda: " + ": ".join(["interrupted", *map(str, interrupt.args)]), file=sys.stderr)
+        return INTERRUPTED
+
+
+def _failed(sentence: str) -> int:
+    print(f"hda: {sentence}", file=sys.stderr)
+    return USER_ERROR
 
 
 def _main(words: list[str]) -> int:
     if words[:1] == ["--version"]:
         print(f"hda {hda.__version__}")
         return 0
-    if not words or words[0] in ("-h", "--help", "help"):
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
+    if not words or words[0] in ("-h", "--help"):
         print(_help())
         return 0
     known = commands()
@@ -80,9 +108,13 @@ def _main(words: list[str]) -> int:
     parser = Parser(f"hda {words[0]}", (command.__doc__ or "").strip())
     parser.add_argument("--json", action="store_true", help="end standard output with one line of JSON")
     command.arguments(parser, words[1:])
-    args, left = parser.parse_known_args(words[1:])
+    try:
+        args, left = parser.parse_known_args(words[1:])
+    except SystemExit:  # the help has been shown
+        return 0
     if left:
-        raise _not_understood(parser, left)
+        raise _not_understood(parser, words, left[0])
+    _check_not_empty(parser, args)
     _log_to_stderr()
     result = command.run(args)
     if args.json:
@@ -107,20 +139,47 @@ def _help() -> str:
     return "\n".join([*lines, "", "`hda COMMAND --help` tells more; `hda --version` the version."])
 
 
-def _not_understood(parser: Parser, left: Sequence[str]) -> UserError:
-    word = left[0].partition("=")[0]
-    if not word.startswith("-"):
-        return UserError(f"{word!r} is one word too many (`{parser.prog} --help` shows how)")
-    known = [option for action in parser._actions for option in action.option_strings]
-    sentence = str(unknown("option", word, known)).partition("(known:")[0].rstrip(" :")
-    return UserError(f"{sentence} (`{parser.prog} --help` lists all)")
+def _in_plain_words(message: str) -> str:
+    """A complaint of argparse as a sentence."""
+    if found := re.fullmatch(r"argument ([^:]+): expected (?:one|at least one) argument", message):
+        return f"{found[1]} needs a value"
+    if found := re.fullmatch(r"argument ([^:]+): ignored explicit argument (.*)", message):
+        return f"{found[1]} takes no value: got {found[2]}"
+    if found := re.fullmatch(r"the following arguments are required: (.*)", message):
+        return f"{found[1].replace(', ', ' and ')} must be given"
+    return message
+
+
+def _not_understood(parser: Parser, words: Sequence[str], left: str) -> UserError:
+    option = left.partition("=")[0]
+    if not option.startswith("-"):
+        before = words[words.index(left) - 1] if left in words else ""
+        after = f" after {before}" if before.startswith("-") else ""
+        return UserError(f"{left!r} is one word too many{after} (`{parser.prog} --help` shows how)")
+    known = [word for action in parser._actions for word in action.option_strings if word.startswith("--")]
+    # Without their dashes, which all have and which would make any two alike.
+    near = nearest(option.lstrip("-"), [word.removeprefix("--") for word in known]).replace(" '", " '--")
+    return UserError(f"unknown option {option!r}{near} (`{parser.prog} --help` lists all)")
+
+
+def _check_not_empty(parser: Parser, args: argparse.Namespace) -> None:
+    for action in parser._actions:
+        value = getattr(args, action.dest, None)
+        if value == "" or (isinstance(value, list) and "" in value):
+            name = action.option_strings[-1] if action.option_strings else action.metavar
+            raise UserError(f"{name} is empty: give it a value (`{parser.prog} --help` shows how)")
+
+
+class _Stderr(logging.Handler):
+    """Writes to whatever standard error is at the time, which a progress bar changes while it is there."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(self.format(record), file=sys.stderr)
 
 
 def _log_to_stderr() -> None:
     log = logging.getLogger("hda")
     if not log.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(message)s"))
-        log.addHandler(handler)
+        log.addHandler(_Stderr())
         log.setLevel(logging.INFO)
         log.propagate = False

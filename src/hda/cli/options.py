@@ -1,11 +1,14 @@
-"""Settings as command line options."""
+"""Settings as command line options, and what several commands ask for in the same way."""
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
+from hda.errors import UserError
 from hda.settings import Option
 
 
@@ -16,20 +19,62 @@ def flag(name: str) -> str:
 def add(group: Any, options: Iterable[Option]) -> None:
     """Offer settings as options of an argparse group; those not given are absent from the parsed namespace."""
     for option in options:
-        help = f"{option.help} (default: {_shown(option.default)})".replace("%", "%%")
-        if option.kind is bool and not option.optional:
+        help = _help(option).replace("%", "%%")
+        if option.kind is bool:
             group.add_argument(
                 flag(option.name), action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=help
             )
-        elif option.kind is bool:
-            group.add_argument(
-                flag(option.name), nargs="?", const=True, type=option.parse, default=argparse.SUPPRESS, metavar="yes|no",
-                help=help,
-            )  # fmt: skip
         else:
             group.add_argument(
                 flag(option.name), type=option.parse, default=argparse.SUPPRESS, metavar=_metavar(option), help=help
             )
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """How a trained run reads pictures."""
+    parser.add_argument("--root", metavar="PATH", help="where the paths in a list start (default: the list's folder)")
+    parser.add_argument("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: the run's)")
+    parser.add_argument(
+        "--skip-broken", action="store_true", help="leave out pictures that cannot be read, and name them"
+    )
+
+
+def check_root(root: str | None, path: str) -> None:
+    """Insist that a root is given for a list alone.
+
+    Raises:
+        UserError: it is given for something else.
+    """
+    from hda.data.images import is_list
+
+    if root is not None and not is_list(path):
+        raise UserError(f"--root {root} is for the paths in a list, and {path} is none: leave it out")
+
+
+def new_file(option: str, given: str, ending: str = "") -> Path:
+    """Where a file is to be written that the user has named; checked before the work that it will hold.
+
+    Raises:
+        UserError: something is there already, its folder is missing, or its name ends otherwise.
+    """
+    path = Path(given)
+    if path.exists():
+        raise UserError(f"{path} exists: give another {option} or remove it first")
+    if not path.parent.is_dir():
+        raise UserError(f"the folder {path.parent} of {option} {path} does not exist: make it first")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise UserError(f"the folder {path.parent} of {option} {path} is closed to you: give another {option}")
+    if not path.name.lower().endswith(ending):
+        raise UserError(f"{option} {path} does not end in {ending}, which is what is written: give such a name")
+    return path
+
+
+def _help(option: Option) -> str:
+    """The sentence with the default; what "auto" comes to, where the sentence says so, stands with it."""
+    shown = _shown(option.default)
+    if shown == "auto" and "(auto: " in option.help:
+        return option.help.replace("(auto: ", "(default: auto, ")
+    return f"{option.help} (default: {shown})"
 
 
 def _metavar(option: Option) -> str:

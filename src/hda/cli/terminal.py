@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.text import Text
 
 from hda.engine.reporter import Reporter
 
-_HIDDEN = ("step", "seconds", "lr", "total")
+_HIDDEN = ("step", "seconds", "lr", "total", "images_per_second", "mean_class_accuracy")
 
 
-def reporter() -> Reporter:
-    """The one that suits where standard output goes."""
-    return Bar() if sys.stdout.isatty() else Lines()
+@contextmanager
+def reporting() -> Iterator[Reporter]:
+    """The reporter that suits where standard output goes; no bar is left moving, whatever happens within."""
+    if not sys.stdout.isatty():
+        yield Lines()
+        return
+    bars = Bars()
+    try:
+        yield bars
+    finally:
+        bars.stop()
 
 
 class Lines(Reporter):
@@ -22,19 +35,19 @@ class Lines(Reporter):
 
     def __init__(self, every: float = 5.0) -> None:
         self.every = every
-        self.shown = 0.0
+        self.shown = time.perf_counter()
 
     def note(self, sentence: str) -> None:
         print(sentence, flush=True)
 
     def reading(self, what: str, pictures: int) -> Callable[[int, int], None]:
-        last = 0
+        said = 0
 
         def progress(done: int, of: int) -> None:
-            nonlocal last
-            if done != last and (done == of or self._due()):
+            nonlocal said
+            if self._due() or (said and done == of != said):
                 print(f"{what}: {done:,} of {of:,} images read", flush=True)
-                last = done
+                said = done
 
         return progress
 
@@ -42,19 +55,20 @@ class Lines(Reporter):
         self.steps = steps
         self.from_step, self.began = start, time.perf_counter()
 
-    def record(self, record: Mapping[str, object]) -> None:
-        step = record["step"]
+    def record(self, record: Mapping[str, Any]) -> None:
         if "event" in record:
             return
+        step = record["step"]
         if step == self.steps or "target_accuracy" in record or self._due():
-            print(f"step {step} of {self.steps}: {_words(record)}{self._left(record)}", flush=True)
+            words = ", ".join([figures(record), *rate(record), *self._left(record)])
+            print(f"step {step} of {self.steps}: {words}", flush=True)
 
-    def _left(self, record: Mapping[str, Any]) -> str:
+    def _left(self, record: Mapping[str, Any]) -> list[str]:
         done = record["step"] - self.from_step
         if "images_per_second" not in record or done < 1 or record["step"] == self.steps:
-            return ""
+            return []
         seconds = (time.perf_counter() - self.began) / done * (self.steps - record["step"])
-        return f", {_time(seconds)} left"
+        return [f"{duration(seconds)} left"]
 
     def _due(self) -> bool:
         now = time.perf_counter()
@@ -64,81 +78,116 @@ class Lines(Reporter):
         return True
 
 
-class Bar(Reporter):
-    """A bar with rate, losses and time left."""
+class Bars(Reporter):
+    """A bar for each set that takes its time to read, and one for the training, with the losses below it."""
 
-    def __init__(self) -> None:
-        from rich.console import Console
-
-        self.console = Console(highlight=False)
-        self.bar: Any = None
-        self.rows = ""
+    def __init__(self, console: Console | None = None, patience: float = 0.5) -> None:
+        self.console = console or Console(highlight=False)
+        self.patience = patience  # seconds without a bar
+        self.bar: Bar | None = None
 
     def note(self, sentence: str) -> None:
         self.console.print(sentence, soft_wrap=True, markup=False)
 
     def reading(self, what: str, pictures: int) -> Callable[[int, int], None]:
-        bar = self._bar()
-        task = bar.add_task(f"reading {what}", total=pictures, facts="")
+        began = time.perf_counter()
+        bar: Bar | None = None
+        task = TaskID(0)
 
         def progress(done: int, of: int) -> None:
-            if not bar.live.is_started:
-                bar.start()
-            bar.update(task, completed=done, total=of)
-            if done == of:
-                bar.stop()
+            nonlocal bar, task
+            if bar is None and done < of and time.perf_counter() - began >= self.patience:
+                bar = self._start()
+                task = bar.add_task(f"reading {what}", total=of, rate="")
+            if bar is not None and not bar.finished:
+                bar.update(task, completed=done)
+                if done == of:
+                    self.stop()
 
         return progress
 
     def begin(self, start: int, steps: int) -> None:
-        self.bar = self._bar()
-        self.task = self.bar.add_task("training", total=steps, completed=start, facts="")
-        self.bar.start()
+        self.task = self._start().add_task("training", total=steps, completed=start, rate="")
 
     def advance(self, step: int) -> None:
-        self.bar.update(self.task, completed=step)
+        if self.bar is not None:
+            self.bar.update(self.task, completed=step)
 
-    def record(self, record: Mapping[str, object]) -> None:
-        if "event" in record:
+    def record(self, record: Mapping[str, Any]) -> None:
+        if "event" in record or self.bar is None:
             return
         if "target_accuracy" in record:
-            self.bar.console.print(f"step {record['step']}: {_words(record)}", markup=False)
+            self.note(f"step {record['step']}: {figures(record)}")
         else:
-            self.bar.update(self.task, facts=_words(record))
+            self.bar.below = figures(record)
+            self.bar.update(self.task, rate=" ".join(rate(record)))
 
     def end(self) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Leave the bar as it stands."""
         if self.bar is not None:
             self.bar.stop()
+            self.bar = None
 
-    def _bar(self) -> Any:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    def _start(self) -> Bar:
+        self.stop()
+        self.bar = Bar(self.console)
+        self.bar.start()
+        return self.bar
 
-        return Progress(
+
+class Bar(Progress):
+    """A progress bar with a line of text below it."""
+
+    def __init__(self, console: Console) -> None:
+        self.below = ""
+        super().__init__(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[facts]}", markup=False),
-            console=self.console,
+            TextColumn("{task.fields[rate]}", markup=False),
+            _Left(),
+            console=console,
+            redirect_stderr=sys.stderr.isatty(),  # what goes to a file is to stay out of the picture
         )
 
+    def get_renderables(self) -> Iterator[RenderableType]:
+        yield from super().get_renderables()
+        if self.below:
+            yield Text(self.below, style="dim")
 
-def _words(record: Mapping[str, Any]) -> str:
-    """The figures of a line of metrics in a few words."""
+
+class _Left(ProgressColumn):
+    """The time left, then the time taken."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        if task.finished:
+            return Text(f"in {duration(task.finished_time or 0)}")
+        return Text("" if task.time_remaining is None else f"{duration(task.time_remaining)} left")
+
+
+def figures(record: Mapping[str, Any]) -> str:
+    """What a line of metrics measured, in a few words."""
     parts = []
     for name, value in record.items():
-        if name in _HIDDEN or name in ("mean_class_accuracy",):
-            continue
-        if name == "images_per_second":
-            parts.append(f"{value:,.0f} images/s")
-        elif name == "target_accuracy":
+        if name == "target_accuracy":
             parts.append(f"target accuracy {value:.1f} %")
-        else:
+        elif name not in _HIDDEN:
             parts.append(f"{name.replace('_', ' ')} {value:.3f}")
     return ", ".join(parts)
 
 
-def _time(seconds: float) -> str:
+def rate(record: Mapping[str, Any]) -> list[str]:
+    """How fast it went, if the line of metrics says so."""
+    images = record.get("images_per_second")
+    return [] if images is None else [f"{images:,.{0 if images >= 10 else 1}f} images/s"]
+
+
+def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s" if minutes else f"{rest} s"

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 
+_NUMBER = re.compile(r"[+\-\u2212]?\d[\d,]*(\.\d+)?|\u2013")  # a dash stands where there is none
 
-def wrap(text: str, width: int = 100) -> str:
-    return textwrap.fill(" ".join(text.split()), width)
+
+def wrap(text: str, width: int = 100, indent: str = "") -> str:
+    """A paragraph; words with hyphens, such as options, are kept whole."""
+    return textwrap.fill(
+        " ".join(text.split()), width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    )
+
+
+def paragraphs(text: str, width: int = 100, indent: str = "") -> str:
+    """Wrapped paragraphs; those that are indented stay as they are."""
+    return "\n\n".join(
+        part if part.startswith(" ") else wrap(part, width, indent) for part in text.strip("\n").split("\n\n")
+    )
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -25,4 +38,4 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _numeric(cell: str) -> bool:
-    return not cell or cell.lstrip("+-")[:1].isdigit()
+    return not cell or _NUMBER.fullmatch(cell) is not None

@@ -86,7 +86,7 @@ def load(
         UserError: a picture is broken or has gone, none is left, or the cache cannot be written.
     """
     if len(images) and images.array(0) is None:
-        return _Loading(images, edge, _folder(cache)).pixels(workers or cores(), skip_broken, progress)
+        return _Loading(images, edge, cache_folder(cache)).pixels(workers or cores(), skip_broken, progress)
     array = np.empty((len(images), edge, edge, 3), dtype=np.uint8)
     for positions, rows in stream(images, edge, workers=workers):
         array[positions] = rows
@@ -97,9 +97,23 @@ def load(
 
 
 def stream(
-    images: Images, edge: int, *, chunk: int = 256, skip_broken: bool = False, workers: int | None = None
+    images: Images,
+    edge: int,
+    *,
+    chunk: int = 256,
+    skip_broken: bool = False,
+    broken: list[str] | None = None,
+    workers: int | None = None,
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint8]]]:
     """Positions and pictures, chunk by chunk; while one is used the next is decoded. Nothing is kept on disk.
+
+    Args:
+        images: which pictures.
+        edge: height and width to resize them to.
+        chunk: pictures at once.
+        skip_broken: leave out pictures that cannot be decoded, instead of stopping.
+        broken: is told "path (reason)" of each that is left out.
+        workers: threads; as many as there are cores if not given.
 
     Raises:
         UserError: a picture is broken or has gone, or none is left.
@@ -133,6 +147,15 @@ def stream(
                     yield kept, part.rows if len(kept) == len(part.chunk) else part.rows[kept - part.chunk.start]
     if not some:
         raise _none_left(images)
+    if broken is not None:
+        broken.extend(f"{images.where(i)} ({reason})" for i, reason in sorted(reasons.items()))
+
+
+def cache_folder(cache: Location | None = None) -> Path:
+    """Where stores are kept: the folder given, else `$HDA_CACHE`, else `~/.cache/hda/pixels`."""
+    if cache is None:
+        cache = os.environ.get("HDA_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "hda" / "pixels"
+    return Path(cache).expanduser().absolute()
 
 
 def cores() -> int:
@@ -427,12 +450,6 @@ class _Loading:
         content = hashlib.blake2b(data, digest_size=HASH).digest()
         self.hashes[i] = np.frombuffer(content, dtype=np.uint8)
         return known.take() if known is not None and known.hash == content else decode.decode(data, self.edge)
-
-
-def _folder(cache: Location | None) -> Path:
-    if cache is None:
-        cache = os.environ.get("HDA_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "hda" / "pixels"
-    return Path(cache).expanduser().absolute()
 
 
 @contextmanager

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from hda.engine import files
 from hda.engine.step import Step
+from hda.errors import UserError
 
 MODEL = "model.safetensors"
 _TRAINING = "training.safetensors"
@@ -62,7 +64,11 @@ def restore(checkpoint: Checkpoint, state: Step) -> None:
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write `folder/step-NNNNNNNN` atomically, then delete the older ones."""
+    """Write `folder/step-NNNNNNNN` atomically, then delete the older ones.
+
+    Raises:
+        UserError: the disk does not take it; the older ones are still there.
+    """
 
     def fill(draft: Path) -> None:
         draft.mkdir(parents=True)
@@ -71,13 +77,23 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
         save_file(_contiguous(training), draft / _TRAINING)
         (draft / _STATE).write_text(json.dumps(checkpoint.plain), encoding="utf-8")
 
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"step-{checkpoint.step:08d}"
-    if not path.exists():
-        files.write(path, fill)
-    for old in folder.glob("step-*"):
-        if old != path:
-            files.remove(old)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            files.write(path, fill)
+    except (OSError, SafetensorError) as error:
+        raise UserError(
+            f"the checkpoint {path} cannot be written ({error}): make room for it, then go on with --resume"
+        ) from error
+    keep_only(path)
+
+
+def keep_only(path: Path) -> None:
+    """Delete all checkpoints of a folder but this one, also such as a kill has left half deleted."""
+    for other in path.parent.glob("step-*"):
+        if other != path:
+            files.remove(other)
 
 
 def latest(folder: Path) -> Path | None:
@@ -87,10 +103,17 @@ def latest(folder: Path) -> Path | None:
 
 
 def load(path: Path) -> Checkpoint:
-    """Read a checkpoint that `save` wrote; nothing in it can run code."""
-    plain = json.loads((path / _STATE).read_text(encoding="utf-8"))
-    model = {f"method.{name}": tensor for name, tensor in load_file(path / MODEL).items()}
-    return Checkpoint(plain["step"], model | load_file(path / _TRAINING), plain)
+    """Read a checkpoint that `save` wrote; nothing in it can run code.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    try:
+        plain = json.loads((path / _STATE).read_text(encoding="utf-8"))
+        model = {f"method.{name}": tensor for name, tensor in load_file(path / MODEL).items()}
+        return Checkpoint(plain["step"], model | load_file(path / _TRAINING), plain)
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise UserError(f"the checkpoint {path} is damaged ({error}): begin anew with another --out") from error
 
 
 class Writer:
@@ -107,13 +130,15 @@ class Writer:
 
     def wait(self) -> None:
         """Return when everything handed over lies on the disk."""
-        if self._pending is not None:
-            self._pending.result()
-            self._pending = None
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
 
     def close(self) -> None:
-        self.wait()
-        self._pool.shutdown()
+        try:
+            self.wait()
+        finally:
+            self._pool.shutdown()
 
 
 def _contiguous(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -19,8 +19,8 @@ def choose_device(name: str, *, fall_back: bool = False) -> torch.device:
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    kind, _, number = name.partition(":")
-    if kind not in ("cpu", "cuda") or (number and not number.isdecimal()):
+    kind, colon, number = name.partition(":")
+    if kind not in ("cpu", "cuda") or (colon and not number.isdecimal()):
         raise UserError(f"unknown device {name!r}: give auto, cpu, cuda or cuda:N")
     if kind == "cpu":
         return torch.device("cpu")

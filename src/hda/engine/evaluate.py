@@ -24,6 +24,7 @@ class Evaluation:
     mean_class_accuracy: float
     images: int
     confusion: np.ndarray  # (classes, classes): row is the answer, column the prediction
+    left_out: tuple[str, ...] = ()  # what was not scored, and why, in a few words each
 
     @property
     def per_class(self) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ def write(path: Path, fill: Callable[[Path], object]) -> None:
     remove(draft)
     try:
         fill(draft)
-        for part in sorted(draft.rglob("*")) if draft.is_dir() else [draft]:
+        for part in (*draft.rglob("*"), draft):
             _sync(part)
         os.replace(draft, path)
         _sync(path.parent)
@@ -27,11 +28,12 @@ def write(path: Path, fill: Callable[[Path], object]) -> None:
 
 def write_json(path: Path, data: Any) -> None:
     text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
-    write(path, lambda draft: _write_text(draft, text))
+    # What is no text in a file's name, as Python holds it, becomes an escape that JSON knows.
+    write(path, lambda draft: _write_text(draft, text, "backslashreplace"))
 
 
 def write_text(path: Path, text: str) -> None:
-    write(path, lambda draft: _write_text(draft, text))
+    write(path, lambda draft: _write_text(draft, text, "surrogateescape"))  # names of files as their own bytes
 
 
 def copy(source: Path, path: Path) -> None:
@@ -46,14 +48,14 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def remove_drafts(folder: Path) -> None:
-    """Delete what a kill in the middle of writing left behind."""
-    for draft in folder.glob(".*.tmp"):
+def remove_drafts(folder: Path, of: str | None = None) -> None:
+    """Delete what a kill in the middle of writing left behind: of every file, or of the one of that name."""
+    for draft in folder.glob(".*.tmp" if of is None else f".{glob.escape(of)}.[0-9]*.tmp"):
         remove(draft)
 
 
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+def _write_text(path: Path, text: str, errors: str) -> None:
+    path.write_text(text, encoding="utf-8", errors=errors)
 
 
 def _sync(path: Path) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
+import os
 import re
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ from hda.engine.metrics import Metrics
 from hda.engine.reporter import Reporter
 from hda.engine.run import Predictions, Run
 from hda.engine.settings import Settings
-from hda.engine.step import Step, build_method, kept, prepare
+from hda.engine.step import Step, build_method, kept, prepare, random_numbers
 from hda.errors import UserError
 from hda.methods.base import Method
 
@@ -77,27 +76,38 @@ def fit(
         raise UserError(
             f"method {settings.fit.method!r} does not know the setting {scenario.setting}: it works for {known}"
         )
+    if evaluate is not None and (len(evaluate), evaluate.classes) != (len(scenario.target), scenario.classes):
+        raise UserError(
+            f"the answers are not those of the {len(scenario.target):,} pictures of {scenario.target.name}: "
+            "give the ones that Answers.read makes for this scenario"
+        )
     path = Path(out) if out is not None else default_folder(settings, scenario)
     device = choose_device(settings.fit.device)
-    if resume and (path / folder.SETTINGS).exists():
+    begun = resume and (path / folder.SETTINGS).exists()
+    if begun:
         _check_same(Run(path), settings, scenario)
-        if Run(path).result is not None:
-            reporter.note(f"{path} is finished: nothing is left to do")
+        if _finished(path, reporter):
             return Run(path)
     elif path.exists():
         remedy = "give another --out" if resume else "give another --out, or --resume to go on with it"
         raise UserError(f"{path} exists: {remedy}")
-    elif resume:
-        reporter.note(f"{path} does not exist yet: the run starts at its beginning")
+    else:
+        _check_place(path)
+        if resume:
+            reporter.note(f"{path} does not exist yet: the run starts at its beginning")
     for note in (*scenario.notes, *(evaluate.notes if evaluate else ())):
         reporter.note(note)
 
-    material = Material.read(scenario, evaluate, settings, skip_broken, reporter)
-    with _random_numbers(device, settings.fit.seed):
-        method = _new_method(settings, material.scenario)
-        if not path.exists():
+    with random_numbers(device, settings.fit.seed):
+        method = _new_method(settings, scenario)  # first: what is wrong with it is told before many pictures are read
+        if begun:
+            _check_weights(Run(path), method)
+        material = Material.read(scenario, evaluate, settings, skip_broken, reporter)
+        if not begun:
             _create(path, settings, scenario, material, method, origin)
         with locked(path / "lock", f"{path} is being written by another process: wait for it or give another --out"):
+            if _finished(path, reporter):  # by another process, since we looked
+                return Run(path)
             files.remove_drafts(path)
             files.remove_drafts(path / folder.CHECKPOINTS)
             Training(path, settings, material, method, device, reporter).run()
@@ -130,15 +140,15 @@ class Material:
         def load(images: Images) -> pixels.Pixels:
             progress = reporter.reading(images.name, len(images))
             loaded = pixels.load(images, edge, skip_broken=skip_broken, progress=progress)
-            if loaded.broken:
-                more = f" and {len(loaded.broken) - 1} more" if len(loaded.broken) > 1 else ""
-                reporter.note(f"left out: {loaded.broken[0]}{more}")
+            for path in loaded.broken:
+                reporter.note(f"left out: {path}")
             return loaded
 
         sources = [load(source.images) for source in scenario.sources]
         labelled = load(scenario.labelled.images) if scenario.labelled else None
         target = load(scenario.target)
         kept = scenario.keep([p.kept for p in sources], labelled.kept if labelled else None, target.kept)
+        _check_classes(scenario, kept)
         arrays = [*(p.array for p in sources), *([labelled.array] if labelled else []), target.array]
         return cls(kept, answers.select(target.kept) if answers else None, Bank(arrays), edge)
 
@@ -205,6 +215,7 @@ class Training:
                 device,
             )
         self.step = step
+        backbones.use_precision(step.method, self.precision)
         self.done = 0  # updates
         self.summed = 0  # updates since the last line of metrics
         self.seconds = 0.0  # spent on this run by earlier processes
@@ -217,6 +228,7 @@ class Training:
         resuming = (self.path / folder.METRICS).exists()
         if last is not None:
             self._restore(checkpoint.load(last))
+            checkpoint.keep_only(last)
         self.metrics = Metrics(self.path / folder.METRICS, self.done)
         if resuming:
             self.resumed_from = self.done
@@ -236,7 +248,7 @@ class Training:
     def _train(self) -> None:
         if self.done == self.steps:
             return
-        mode = prepare(self.step, precision=self.precision, graph=self.fit.graph, compile=self._compiles())
+        mode = prepare(self.step, graph=self.fit.graph, compile=self._compiles())
         kept.keep(self.shape, self.step)
         log.info("steps run on %s in %s, %s", self.device, self.precision, mode)
         feeder = Feeder(self.sampler, self.material.bank, self.material.labels, self.device, self.resident)
@@ -295,8 +307,10 @@ class Training:
             return torch.from_numpy(np.array(array)).to(self.device)
 
         batch = 512 if self.device.type == "cuda" else 128
-        found = probabilities(self.step.method, pictures, len(target), self.view, batch)
-        return Predictions(target.names, found.cpu().numpy(), self.material.scenario.classes)
+        found = probabilities(self.step.method, pictures, len(target), self.view, batch).cpu().numpy()
+        if not np.isfinite(found).all():
+            raise UserError(f"predictions are no longer finite after step {self.done}: give a lower --lr")
+        return Predictions(target.names, found, self.material.scenario.classes)
 
     def _checkpoint(self, sampler: dict[str, Any]) -> None:
         self.checkpoints.save(checkpoint.capture(self.done, self.step, sampler, self.summed, self._elapsed()))
@@ -351,9 +365,50 @@ def _new_method(settings: Settings, scenario: Scenario) -> Method:
     fit, cls = settings.fit, settings.method_class
 
     def make() -> backbones.Backbone:
-        return backbones.create(fit.backbone, weights=fit.weights, strides=fit.strides, size=fit.size)
+        backbone = backbones.create(fit.backbone, weights=fit.weights, strides=fit.strides, size=fit.size)
+        if fit.size is not None:
+            _check_size(backbone, fit.size)
+        return backbone
 
     return build_method(cls, make, len(scenario.classes), scenario.domains, cls.Settings(**settings.method), fit.seed)
+
+
+def _check_classes(before: Scenario, after: Scenario) -> None:
+    """Insist that no class is left without pictures where broken ones are left out.
+
+    Raises:
+        UserError: one is, in every source.
+    """
+    had, has = ({*np.concatenate([part.labels for part in s.sources]).tolist()} for s in (before, after))
+    for label in sorted(had - has):
+        raise UserError(f"no image of class {before.classes[label]!r} can be read: repair some or remove its folder")
+
+
+def _check_place(path: Path) -> None:
+    """Look whether a run's folder can be made there, long before it is.
+
+    Raises:
+        UserError: the nearest thing above that exists is no folder, or is closed to us.
+    """
+    above = next(parent for parent in path.absolute().parents if parent.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        reason = "is closed to you" if above.is_dir() else "is no folder"
+        raise UserError(f"{path} cannot be made, since {above} {reason}: give another --out")
+
+
+def _check_size(backbone: backbones.Backbone, size: int) -> None:
+    """Let a picture of that size through.
+
+    Raises:
+        UserError: the backbone does not take it.
+    """
+    training = backbone.training
+    try:
+        with torch.inference_mode():
+            backbone.eval()(torch.zeros(1, 3, size, size))
+    except Exception:  # whatever the layer that it is too small for raises
+        raise UserError(f"{backbone.name} cannot take pictures of --size {size}: give a larger one") from None
+    backbone.train(training)
 
 
 def _shape(
@@ -392,8 +447,21 @@ def _create(
         draft.mkdir()
         files.write_json(draft / folder.SETTINGS, description)
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    files.write(path, fill)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.remove_drafts(path.parent, of=path.name)
+        files.write(path, fill)
+    except OSError as error:
+        if path.exists():  # made by another process since we looked
+            raise UserError(f"{path} exists: give another --out, or --resume to go on with it") from None
+        raise UserError(f"{path} cannot be made ({error.strerror}): give another --out") from None
+
+
+def _finished(path: Path, reporter: Reporter) -> bool:
+    if Run(path).result is None:
+        return False
+    reporter.note(f"{path} is finished: nothing is left to do")
+    return True
 
 
 def _check_same(run: Run, settings: Settings, scenario: Scenario) -> None:
@@ -405,19 +473,24 @@ def _check_same(run: Run, settings: Settings, scenario: Scenario) -> None:
     before, now = run.settings.flat(), settings.flat()
     free = ("device", "graph", "compile", "resident")  # where and how fast, not what
     for name, value in now.items():
+        if name == "weights" and not {value, before[name]} & {"pretrained", "none"}:
+            continue  # a file may have moved: its content counts, see `_check_weights`
         if name not in free and before.get(name) != value:
             option = "--" + name.replace("_", "-")
+            old, new = ("auto" if given is None else given for given in (before.get(name), value))
             raise UserError(
-                f"{run.path} was begun with {option} {before.get(name)} and cannot go on with {value}: "
+                f"{run.path} was begun with {option} {old} and cannot go on with {new}: "
                 "leave the option as it was, or give another --out"
             )
     if run.description["fingerprint"] != scenario.fingerprint():
         raise UserError(f"the pictures are not those that {run.path} was begun with: give another --out for a new run")
 
 
-@contextlib.contextmanager
-def _random_numbers(device: torch.device, seed: int) -> Iterator[None]:
-    """Within: random numbers are the run's, from its seed; after it the caller's state is back."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
-        yield
+def _check_weights(run: Run, method: Method) -> None:
+    """A run goes on with the backbone, and the weights to start from, that it began with.
+
+    Raises:
+        UserError: they differ.
+    """
+    if run.description["backbone"] != method.backbone.describe():
+        raise UserError(f"the weights are not those that {run.path} was begun with: give another --out for a new run")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hda.engine import files
+from hda.errors import UserError
 
 
 class Metrics:
@@ -37,7 +38,15 @@ def read(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     lines = path.read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines[:-1] if line]
+    return [_parsed(line, number, path) for number, line in enumerate(lines[:-1], start=1) if line]
+
+
+def _parsed(line: str, number: int, path: Path) -> dict[str, Any]:
+    try:
+        record: dict[str, Any] = json.loads(line)
+    except ValueError:
+        raise UserError(f"line {number} of {path} is damaged: restore or remove it") from None
+    return record
 
 
 def _line(record: Mapping[str, Any]) -> str:

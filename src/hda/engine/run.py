@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, overload
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from hda import backbones
@@ -49,6 +50,7 @@ class Predictions(Sequence[Prediction]):
     paths: tuple[str, ...]
     probabilities: NDArray[np.float32]  # (pictures, classes)
     classes: tuple[str, ...]
+    broken: tuple[str, ...] = ()  # "path (reason)" of each picture that was left out
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -99,7 +101,7 @@ class Run:
         try:
             self.description: dict[str, Any] = json.loads((self.path / SETTINGS).read_text(encoding="utf-8"))
             self.classes = tuple(self.description["classes"])
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             raise UserError(f"{self.path} is not a run's folder: give one that `hda fit` has written") from None
 
     def __repr__(self) -> str:
@@ -122,7 +124,10 @@ class Run:
         path = self.path / RESULT
         if not path.exists():
             return None
-        result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            raise UserError(f"{path} is damaged: remove it, then `hda fit --resume` writes it anew") from None
         return result
 
     def curve(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -170,21 +175,40 @@ class Run:
         edge = augment.store_size(fit.augment, method.backbone.size)
         kept: list[int] = []
         parts = []
-        for rows, array in pixels.stream(images, edge, chunk=batch, skip_broken=skip_broken):
+        broken: list[str] = []
+        for rows, array in pixels.stream(images, edge, chunk=batch, skip_broken=skip_broken, broken=broken):
             chunk = torch.from_numpy(array).to(on)
             parts.append(probabilities(method, rows_of(chunk), len(chunk), view, batch).cpu().numpy())
             kept.extend(int(row) for row in rows)
             if progress:
                 progress(int(rows[-1]) + 1, len(images))
-        return Predictions(tuple(images.names[row] for row in kept), np.concatenate(parts), self.classes)
+        if progress:
+            progress(len(images), len(images))
+        names = tuple(images.names[row] for row in kept)
+        return Predictions(names, np.concatenate(parts), self.classes, tuple(broken))
 
-    def evaluate(self, pictures: Location, *, root: Location | None = None, device: str | None = None) -> Evaluation:
+    def evaluate(
+        self,
+        pictures: Location,
+        *,
+        root: Location | None = None,
+        device: str | None = None,
+        skip_broken: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Evaluation:
         """Compare predictions with the names of the pictures' class folders (or a list's labels), matched by name.
 
         Pictures of classes that the model does not know are left out.
 
+        Args:
+            pictures: a folder or a `.tar` of class folders, or a list file of `path label` lines.
+            root: where a list's paths start.
+            device: auto, cpu, cuda or cuda:N; the run's own if not given.
+            skip_broken: leave out pictures that cannot be read, instead of stopping at the first.
+            progress: called with (done, of).
+
         Raises:
-            UserError: the pictures have no labels, or none of a class that the model knows.
+            UserError: the pictures have no labels, none of a class that the model knows, or one cannot be read.
         """
         labelled = read_labelled(pictures, root, complete=False)
         number = {name: index for index, name in enumerate(self.classes)}
@@ -192,19 +216,34 @@ class Run:
         labels = table[labelled.labels]
         if (labels < 0).all():
             raise UserError(
-                f"{pictures} has no class that the run knows: its folders are {', '.join(labelled.classes[:3])}, ..., "
-                f"the run's classes {', '.join(self.classes[:3])}, ..."
+                f"no class of {pictures} ({_list(labelled.classes)}) is among the run's ({_list(self.classes)}): "
+                "name its folders or labels as the run does"
             )
-        predictions = self.predict(labelled.images.select(np.flatnonzero(labels >= 0)), device=device)
-        return score(predictions.labels, labels[labels >= 0], len(self.classes))
+        known = labelled.select(np.flatnonzero(labels >= 0))
+        predictions = self.predict(known.images, device=device, skip_broken=skip_broken, progress=progress)
+        answer = dict(zip(known.images.names, labels[labels >= 0], strict=True))
+        answers = np.array([answer[name] for name in predictions.paths], dtype=np.int64)
+        strange = [name for name in labelled.classes if name not in number]
+        left_out = [*predictions.broken]
+        if strange:
+            left_out.append(f"{int((labels < 0).sum()):,} images of classes that the run lacks ({_list(strange)})")
+        return replace(score(predictions.labels, answers, len(self.classes)), left_out=tuple(left_out))
 
     def _weights(self) -> dict[str, torch.Tensor]:
-        if (self.path / MODEL).exists():
-            return load_file(self.path / MODEL)
-        last = checkpoint.latest(self.path / CHECKPOINTS)
-        if last is None:
-            raise UserError(f"{self.path} has no checkpoint yet: let `hda fit` go on with it (--resume)")
-        return load_file(last / checkpoint.MODEL)
+        path = self.path / MODEL
+        if not path.exists():
+            last = checkpoint.latest(self.path / CHECKPOINTS)
+            if last is None:
+                raise UserError(f"{self.path} has no checkpoint yet: let `hda fit` go on with it (--resume)")
+            path = last / checkpoint.MODEL
+        try:
+            return load_file(path)
+        except SafetensorError as error:
+            raise UserError(f"{path} is damaged ({error}): restore it or train again") from None
+
+
+def _list(names: Sequence[str], most: int = 5) -> str:
+    return ", ".join([*names[:most], *(["..."] if len(names) > most else [])])
 
 
 def build(
@@ -220,7 +259,8 @@ def build(
         UserError: the weights do not fit, or are not finite.
     """
     cls = settings.method_class
-    method = cls(backbones.rebuild(backbone), len(classes), domains, cls.Settings(**settings.method))
+    with torch.random.fork_rng(devices=[]):  # the values it is made with are overwritten: nobody's numbers pay for them
+        method = cls(backbones.rebuild(backbone), len(classes), domains, cls.Settings(**settings.method))
     for name, tensor in weights.items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise UserError(f"the weights {name!r} hold a value that is not finite: train again with a lower --lr")

@@ -52,7 +52,8 @@ class FitSettings:
     def __post_init__(self) -> None:
         names = ("steps", "batch", "target_batch", "size", "log_every", "evaluate_every", "checkpoint_every")
         plain.at_least(1, **{name: getattr(self, name) for name in names})
-        plain.at_least(0, seed=self.seed, resident=self.resident)
+        plain.at_least(0, resident=self.resident)
+        plain.between(0, 2**63 - 1, seed=self.seed)
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from hda.backbones import backbones_of, use_precision
+from hda.backbones import backbones_of
 from hda.batch import Batch, Layout, Progress
 from hda.methods.base import Method, Phase
 from hda.recipes.base import Recipe
@@ -106,8 +107,9 @@ class Step:
     def load(self, state: dict[str, Tensor]) -> None:
         """Write such a state back, in place."""
         own = self.tensors()
-        if own.keys() != state.keys():
-            raise ValueError(f"state does not fit: {sorted(own.keys() ^ state.keys())[:5]}")
+        misfits = own.keys() ^ state.keys() or {name for name in own if own[name].shape != state[name].shape}
+        if misfits:
+            raise ValueError(f"state does not fit: {sorted(misfits)[:5]}")
         for name, tensor in own.items():
             tensor.copy_(state[name])
 
@@ -173,13 +175,12 @@ class Kept:
 kept = Kept()
 
 
-def prepare(step: Step, *, precision: str, graph: bool, compile: bool) -> str:
-    """Set a step's precision and launch mode; says in a word or two what it became.
+def prepare(step: Step, *, graph: bool, compile: bool) -> str:
+    """Set a step's launch mode; says in a word or two what it became.
 
     A graph or a compilation that cannot be had is said in one logged sentence, and the step runs eagerly.
     """
     step.method.train()
-    use_precision(step.method, precision)
     if step.captured:
         return "the graph of an earlier run"
     mode = "eager"
@@ -198,6 +199,17 @@ def build_method(
     cls: type[Method], make: Callable[[], Any], classes: int, domains: int, settings: Any, seed: int
 ) -> Method:
     """A method with the weights that this seed gives, on the CPU, the caller's random state untouched."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with random_numbers(torch.device("cpu"), seed):
         return cls(make(), classes, domains, settings)
+
+
+@contextlib.contextmanager
+def random_numbers(device: torch.device, seed: int) -> Iterator[None]:
+    """Within: random numbers on the CPU and the device come from this seed; after it the caller's state is back."""
+    on_gpu = device.type == "cuda"
+    with torch.random.fork_rng(devices=[device] if on_gpu else []):
+        torch.default_generator.manual_seed(seed)  # `torch.manual_seed` would set every GPU's, used here or not
+        if on_gpu:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
+        yield

@@ -12,7 +12,7 @@ from hda.batch import Batch, Progress
 from hda.losses import cross_entropy, independence, similarity, termination
 from hda.methods.base import Losses, Method, Reference
 from hda.nn import HeuristicHead
-from hda.settings import at_least, setting
+from hda.settings import at_least, between, setting
 
 
 class HDAN(Method):
@@ -59,7 +59,10 @@ class HDAN(Method):
 
         def __post_init__(self) -> None:
             at_least(0, heuristics=self.heuristics)
+            at_least(0, transfer_weight=self.transfer_weight, termination_weight=self.termination_weight)
+            at_least(0, similarity_weight=self.similarity_weight, independence_weight=self.independence_weight)
             at_least(1, discriminator_width=self.discriminator_width, reversal_horizon=self.reversal_horizon)
+            between(0, 1, discriminator_dropout=self.discriminator_dropout)
 
     def build(self, width: int, classes: int, domains: int) -> None:
         s = self.settings

@@ -12,7 +12,7 @@ from hda.batch import Batch, Progress
 from hda.losses import classifier_discrepancy, cross_entropy
 from hda.methods.base import Losses, Method, Phase, Reference
 from hda.nn import MLPHead
-from hda.settings import at_least, setting
+from hda.settings import at_least, between, setting
 
 
 class MCD(Method):
@@ -39,6 +39,7 @@ class MCD(Method):
 
         def __post_init__(self) -> None:
             at_least(1, generator_steps=self.generator_steps, hidden=self.hidden)
+            between(0, 1, head_dropout=self.head_dropout)
 
     def build(self, width: int, classes: int, domains: int) -> None:
         s = self.settings

@@ -10,7 +10,7 @@ from hda.batch import Batch, Progress
 from hda.losses import class_balance, consistency, cross_entropy
 from hda.methods.base import Losses, Method, Reference
 from hda.nn import Averaged, PlainHead
-from hda.settings import at_least, setting
+from hda.settings import at_least, between, setting
 
 
 class SE(Method):
@@ -39,6 +39,7 @@ class SE(Method):
 
         def __post_init__(self) -> None:
             at_least(0, consistency_weight=self.consistency_weight, balance_weight=self.balance_weight)
+            between(0, 1, confidence=self.confidence, teacher_momentum=self.teacher_momentum)
 
     def build(self, width: int, classes: int, domains: int) -> None:
         self.head = PlainHead(width, classes)

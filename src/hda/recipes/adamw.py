@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from hda.batch import Progress
 from hda.recipes.base import Budget, Recipe, groups
-from hda.settings import setting
+from hda.settings import at_least, between, setting
 
 
 class AdamW(Recipe):
@@ -30,6 +30,10 @@ class AdamW(Recipe):
         weight_decay: float = setting(0.05, "decoupled weight decay")
         head_factor: float = setting(10.0, "how much faster heads and discriminators learn than the backbone")
         warmup: float = setting(0.05, "part of the run in which the rate rises from zero")
+
+        def __post_init__(self) -> None:
+            at_least(0, lr=self.lr, weight_decay=self.weight_decay, head_factor=self.head_factor)
+            between(0, 1, warmup=self.warmup)
 
     def optimiser(self, backbone: list[nn.Parameter], heads: list[nn.Parameter]) -> torch.optim.Optimizer:
         optimiser = torch.optim.AdamW(

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from hda.batch import Progress
 from hda.recipes.base import Budget, Recipe, groups
-from hda.settings import setting
+from hda.settings import at_least, between, setting
 
 
 class SGD(Recipe):
@@ -36,6 +36,10 @@ class SGD(Recipe):
         head_factor: float = setting(10.0, "how much faster heads and discriminators learn than the backbone")
         decay: float = setting(0.001, "the rate falls with (1 + decay * step)^-decay_power")
         decay_power: float = setting(0.75, "see decay")
+
+        def __post_init__(self) -> None:
+            at_least(0, lr=self.lr, weight_decay=self.weight_decay, head_factor=self.head_factor, decay=self.decay)
+            between(0, 1, momentum=self.momentum)
 
     def optimiser(self, backbone: list[nn.Parameter], heads: list[nn.Parameter]) -> torch.optim.Optimizer:
         s = self.settings

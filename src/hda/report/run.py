@@ -190,7 +190,7 @@ def _predictions(run: Run) -> list[tuple[str, str, float]]:
     path = run.path / "predictions.csv"
     if not path.exists():
         return []
-    with path.open(encoding="utf-8", newline="") as lines:
+    with path.open(encoding="utf-8", errors="surrogateescape", newline="") as lines:
         return [(row["path"], row["class"], float(row["confidence"])) for row in csv.DictReader(lines)]
 
 

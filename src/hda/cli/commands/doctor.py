@@ -26,17 +26,21 @@ def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     versions = {name: _version(name) for name in ("hda", *NEEDED)}
     missing = [f"{name} is not installed: pip install hda" for name in NEEDED if versions[name] is None]
+    whole = not missing
     missing += [f"{name} is not installed: {why}" for name, why in OPTIONAL.items() if _version(name) is None]
-    devices = _devices() if versions["torch"] else []
+    devices, cache = (_devices(), _cache()) if whole else ([], None)
     if len(devices) == 1:
         missing.append("PyTorch sees no GPU: runs use the CPU, where a ResNet-50 takes seconds a step")
     print(
         table(("", "version"), [("python", platform.python_version()), *((n, v or "-") for n, v in versions.items())])
     )
     print()
-    print(table(("device", "what", "memory GiB"), [(d["name"], d["what"], f"{d['memory_gib']:.0f}") for d in devices]))
-    cache = _cache()
-    print(f"\nDecoded pictures are kept in {cache['folder']} ({cache['free_gib']:.0f} GiB free; HDA_CACHE moves it).")
+    if devices:
+        rows = [(device["name"], device["what"], f"{device['memory_gib']:.0f}") for device in devices]
+        print(table(("device", "what", "memory GiB"), rows))
+    if cache:
+        free = f"{cache['free_gib']:.0f} GiB free; HDA_CACHE moves it"
+        print(f"\nDecoded pictures are kept in {cache['folder']} ({free}).")
     print("\n".join(missing) if missing else "Nothing is missing.")
     return {
         "versions": {"python": platform.python_version(), **versions},

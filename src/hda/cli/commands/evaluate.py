@@ -1,15 +1,19 @@
 """Measure a trained run on labelled pictures: accuracy, accuracy of each class, confusion matrix.
 
-hda evaluate runs/drawings labelled-drawings
+Classes are matched by name; pictures of classes that the run does not know are left out.
+
+  hda evaluate runs/drawings labelled-drawings
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hda.cli import options
 from hda.cli.text import table
 
 WORST = 10
@@ -20,21 +24,35 @@ def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     parser.add_argument(
         "path", metavar="PATH", help="a folder or .tar of class folders, or a list of `path label` lines"
     )
-    parser.add_argument("--root", metavar="PATH", help="where the paths in a list start")
-    parser.add_argument("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: the run's)")
-    parser.add_argument("--picture", metavar="FILE.png", help="the confusion matrix (default: in the run's folder)")
+    parser.add_argument(
+        "--picture",
+        metavar="FILE.png",
+        help="the confusion matrix, as a new file (default: confusion-PATH.png in the run's folder, drawn anew)",
+    )
+    options.add_reading(parser)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     import numpy as np
 
+    from hda.cli.terminal import reporting
     from hda.engine.run import Run
     from hda.report.draw import write_confusion
 
     trained = Run(args.run)
-    found = trained.evaluate(args.path, root=args.root, device=args.device)
-    picture = Path(args.picture or trained.path / f"confusion-{Path(args.path).resolve().stem}.png")
-    write_confusion(picture, found.confusion, trained.classes)
+    drawn_anew = trained.path / f"confusion-{Path(args.path).resolve().stem}.png"
+    picture = options.new_file("--picture", args.picture, ".png") if args.picture else drawn_anew
+    options.check_root(args.root, args.path)
+    with reporting() as reporter:
+        found = trained.evaluate(
+            args.path,
+            root=args.root,
+            device=args.device,
+            skip_broken=args.skip_broken,
+            progress=reporter.reading("pictures", 0),
+        )
+    for sentence in found.left_out:
+        print(f"left out: {sentence}", file=sys.stderr)
     print(
         f"accuracy {found.accuracy:.2f} %, mean of the classes' accuracies {found.mean_class_accuracy:.2f} %, "
         f"{found.images:,} images"
@@ -45,6 +63,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         images, wrong = f"{found.confusion[index].sum():,}", _taken_for(found.confusion, index, trained.classes)
         rows.append((trained.classes[index], f"{found.per_class[index]:.1f}", images, wrong))
     print(table(("class (worst first)", "accuracy %", "images", "most often taken for"), rows))
+    write_confusion(picture, found.confusion, trained.classes)
     print(f"the confusion matrix is in {picture}")
     return {
         "accuracy": found.accuracy,

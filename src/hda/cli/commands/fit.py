@@ -14,24 +14,32 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hda import settings as plain
 from hda.cli import options
-from hda.cli.terminal import reporter
+from hda.cli.terminal import reporting
+from hda.data.scenario import Scenario
 from hda.engine.run import SETTINGS, Run
-from hda.engine.settings import FitSettings
+from hda.engine.settings import FitSettings, Settings
 from hda.errors import UserError
 from hda.registry import lookup, registered
 
+USAGE = """hda fit --source PATH [PATH ...] --target PATH [--labelled PATH] [--evaluate] [--out DIR] [SETTING ...]
+       hda fit --resume --out DIR"""
+ORIGIN = ("source", "target", "labelled", "root", "evaluate", "skip_broken")  # where the pictures come from
+
 
 def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    parser.usage = USAGE
+    parser.epilog = "N stands for a whole number, X for a number, NAME for a word. What is not given has its default."
     data = parser.add_argument_group("pictures")
     data.add_argument("--source", nargs="+", metavar="PATH", help="labelled pictures: one path for each source domain")
     data.add_argument("--target", metavar="PATH", help="pictures of the new domain; their labels are not read")
     data.add_argument("--labelled", metavar="PATH", help="a few labelled pictures of the target")
-    data.add_argument("--root", metavar="PATH", help="where the paths in lists start (default: beside the list)")
+    data.add_argument("--root", metavar="PATH", help="where the paths in lists start (default: each list's folder)")
     data.add_argument(
         "--evaluate", action="store_true", help="the target's class folders are true labels: measure accuracy"
     )
@@ -52,32 +60,66 @@ def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     import hda
+    from hda.engine.fit import default_folder
 
-    given = {name: value for name, value in vars(args).items() if name not in _NOT_SETTINGS}
-    origin = {name: getattr(args, name) for name in ("source", "target", "labelled", "root", "evaluate", "skip_broken")}
-    if args.resume and args.out and (Path(args.out) / SETTINGS).exists():
-        begun = Run(args.out)
-        given = begun.settings.flat() | given
-        origin = {name: origin.get(name) or before for name, before in begun.description["origin"].items()}
+    given = {name: value for name, value in vars(args).items() if name not in (*ORIGIN, "json", "out", "resume")}
+    origin = {name: getattr(args, name) for name in ORIGIN}
+    if args.resume:
+        given, origin = _begun(args, given, origin)
     for name in ("source", "target"):
-        if not origin.get(name):
+        if not origin[name]:
             raise UserError(f"no {name} is given: add --{name} PATH (`hda fit --help` shows how)")
+    settings = Settings.given(**given)
     scenario = hda.Scenario.read(origin["source"], origin["target"], origin["labelled"], origin["root"])
     answers = hda.Answers.read(origin["target"], scenario, origin["root"]) if origin["evaluate"] else None
-    finished = hda.fit(
-        scenario,
-        out=args.out,
-        evaluate=answers,
-        resume=args.resume,
-        skip_broken=origin["skip_broken"],
-        origin=_absolute(origin),
-        reporter=reporter(),
-        **given,
-    )
+    out = Path(args.out) if args.out else default_folder(settings, scenario)
+    try:
+        with reporting() as reporter:
+            reporter.note(_summary(scenario))
+            finished = hda.fit(
+                scenario,
+                out=out,
+                evaluate=answers,
+                resume=args.resume,
+                skip_broken=origin["skip_broken"],
+                origin=_absolute(origin),
+                reporter=reporter,
+                **given,
+            )
+    except KeyboardInterrupt:
+        if (out / SETTINGS).exists():
+            raise KeyboardInterrupt(f"`hda fit --resume --out {out}` goes on with it") from None
+        raise
     return _tell(finished)
 
 
-_NOT_SETTINGS = ("json", "source", "target", "labelled", "root", "evaluate", "skip_broken", "out", "resume")
+def _begun(
+    args: argparse.Namespace, given: dict[str, Any], origin: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Settings and pictures of the run in --out, as far as the words do not give them again."""
+    pictures = origin["source"] or origin["target"]
+    if not args.out:
+        if not pictures:
+            raise UserError("--resume needs the run's folder: add --out DIR")
+        return given, origin
+    if not (Path(args.out) / SETTINGS).exists():
+        if not pictures:
+            raise UserError(f"{args.out} is not a run's folder: give --resume the --out that the run was begun with")
+        return given, origin
+    begun = Run(args.out)
+    before = begun.description["origin"]
+    return _together(begun.settings, given), origin if pictures else {
+        name: origin[name] or before.get(name) for name in ORIGIN
+    }
+
+
+def _summary(scenario: Scenario) -> str:
+    images = sum(map(len, scenario.sources))
+    few = f", {len(scenario.labelled):,} labelled ones of the target" if scenario.labelled else ""
+    return (
+        f"{scenario.name}: {images:,} labelled images of {len(scenario.classes)} classes{few}, "
+        f"{len(scenario.target):,} unlabelled ones"
+    )
 
 
 def _tell(run: Run) -> dict[str, Any]:
@@ -85,12 +127,21 @@ def _tell(run: Run) -> dict[str, Any]:
     assert result is not None
     accuracy = result["target_accuracy"]
     if accuracy is not None:
-        print(f"target accuracy {accuracy:.2f} % at the last step, on {result['images']['target']:,} images")
+        print(f"target accuracy {accuracy:.2f} % at the last step")
     print(
         f"the run is in {run.path}: `hda predict {run.path} PATH` classifies pictures, `hda report {run.path}` draws a page"
     )
     names = ("target_accuracy", "steps", "resumed_from", "seconds", "images", "domains")
     return {"run": str(run.path), **{name: result[name] for name in names}}
+
+
+def _together(begun: Settings, given: dict[str, Any]) -> dict[str, Any]:
+    """A run's settings by name, with the words given now in their place."""
+    if given.get("method", begun.fit.method) != begun.fit.method:
+        begun = replace(begun, method={})  # refused all the same, but not for a setting that nobody gave
+    if given.get("recipe", begun.fit.recipe) != begun.fit.recipe:
+        begun = replace(begun, recipe={})
+    return begun.flat() | given
 
 
 def _choices(words: Sequence[str]) -> dict[str, str]:

@@ -17,19 +17,19 @@ Row = dict[str, Any]
 
 
 def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    parser.add_argument("room", metavar="|".join(ROOMS), help="what to list")
-    parser.add_argument("pattern", nargs="?", default="", help="only names that contain this")
+    parser.add_argument("room", metavar="WHAT", help=", ".join(ROOMS))
+    parser.add_argument("part", metavar="PART", nargs="?", help="only names that contain this")
 
 
 def run(args: argparse.Namespace) -> list[Row]:
     if args.room not in ROOMS:
         raise unknown("list", args.room, ROOMS)
-    rows = [row for row in ROOMS[args.room]() if args.pattern.lower() in row["name"].lower()]
+    rows = [row for row in ROOMS[args.room]() if (args.part or "").lower() in row["name"].lower()]
     if rows:
         names = list(rows[0])
         print(table(names, [[_shown(row[name]) for name in names] for row in rows]))
     else:
-        print(f"none of the {args.room} has {args.pattern!r} in its name")
+        print(f"none of the {args.room} has {args.part!r} in its name")
     return rows
 
 
@@ -40,8 +40,8 @@ def _methods() -> list[Row]:
         {
             "name": name,
             "settings": sorted(cls.supports),
-            "title": cls.reference.title,
             "venue": cls.reference.venue,
+            "title": cls.reference.title,
         }
         for name, cls in registered("methods").items()
     ]

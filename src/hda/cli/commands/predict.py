@@ -10,40 +10,44 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from hda.errors import UserError
+from hda.cli import options
 
 
 def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     parser.add_argument("run", metavar="RUN", help="a run's folder")
-    parser.add_argument("path", metavar="PATH", help="a folder, a .tar, a list or one image")
-    parser.add_argument("--out", metavar="FILE.csv", help="write there instead of to standard output")
-    parser.add_argument("--root", metavar="PATH", help="where the paths in a list start")
-    parser.add_argument("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: the run's)")
-    parser.add_argument(
-        "--skip-broken", action="store_true", help="leave out pictures that cannot be read, and name them"
-    )
+    parser.add_argument("path", metavar="PATH", help="a folder, a .tar, a list of paths or one image")
+    parser.add_argument("--out", metavar="FILE.csv", help="a new file (default: standard output)")
+    options.add_reading(parser)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    from hda.cli.terminal import reporter
+    from hda.cli.terminal import reporting
     from hda.engine.run import Run
 
-    out = Path(args.out) if args.out else None
-    if out and out.exists():
-        raise UserError(f"{out} exists: give another --out or remove it first")
-    if out and not out.parent.is_dir():
-        raise UserError(f"the folder {out.parent} for --out does not exist: make it first")
-    progress = reporter().reading("pictures", 0) if out else None
-    found = Run(args.run).predict(
-        args.path, root=args.root, device=args.device, skip_broken=args.skip_broken, progress=progress
-    )
+    trained = Run(args.run)
+    out = options.new_file("--out", args.out) if args.out else None
+    options.check_root(args.root, args.path)
+    with reporting() as reporter:
+        found = trained.predict(
+            args.path,
+            root=args.root,
+            device=args.device,
+            skip_broken=args.skip_broken,
+            progress=reporter.reading("pictures", 0) if out else None,  # the table is to stand alone
+        )
+    for sentence in found.broken:
+        print(f"left out: {sentence}", file=sys.stderr)
     if out:
         found.write(out)
-        print(f"{len(found):,} predictions are in {out}")
+        print(f"{len(found):,} {'prediction is' if len(found) == 1 else 'predictions are'} in {out}")
     else:
         sys.stdout.write(found.as_csv())
     counts = Counter(label for _, label, _ in found)
-    return {"out": str(out) if out else None, "images": len(found), "classes": dict(sorted(counts.items()))}
+    return {
+        "out": str(out) if out else None,
+        "images": len(found),
+        "left_out": len(found.broken),
+        "classes": dict(sorted(counts.items())),
+    }
