@@ -102,7 +102,7 @@ def run(trained: Path, here: Path) -> Path:
     return Path("run")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _quiet_again() -> Iterator[None]:
     with _logging_as_it_was():
         yield
