@@ -1,4 +1,4 @@
-"""What one training step sees: a batch of pictures from every domain, and how far the run has come.
+"""What one training step sees, and what it gives: a batch of every domain, how far the run has come, named losses.
 
 Rows are ordered source, labelled target, unlabelled target. There is no field for the labels of the unlabelled target:
 a method cannot read what is not there.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 
@@ -85,3 +86,28 @@ class Progress:
     @property
     def fraction(self) -> Tensor:
         return self.iteration / self.steps
+
+
+class Losses(dict[str, Tensor]):
+    """Named loss terms, already weighted: their sum is what the step minimises. `watched` is measured, not minimised."""
+
+    def __init__(self, **terms: Tensor) -> None:
+        super().__init__(**terms)
+        self.watched: dict[str, Tensor] = {}
+
+    def watching(self, **quantities: Tensor) -> Losses:
+        self.watched.update({name: value.detach() for name, value in quantities.items()})
+        return self
+
+    def including(self, other: Losses) -> Losses:
+        """These terms and another's, under names that no two may share."""
+        twice = self.keys() & other.keys() | self.watched.keys() & other.watched.keys()
+        if twice:
+            raise ValueError(f"two losses are named {sorted(twice)[0]!r}")
+        self.update(other)
+        self.watched.update(other.watched)
+        return self
+
+    @property
+    def total(self) -> Tensor:
+        return torch.stack(list(self.values())).sum()

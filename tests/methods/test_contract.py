@@ -114,6 +114,7 @@ def test_its_settings_have_names_of_their_own(name):
 def test_every_phase_updates_something_and_every_parameter_is_some_phases(name, setting, make_method):
     method = make_method(name, setting)
     trained = [key for key, parameter in method.named_parameters() if parameter.requires_grad]
+    assert len(method.phases()) == METHODS[name].optimisations
     reached = set()
     for phase in method.phases():
         mine = {key for key in trained if key.startswith(phase.updates)}

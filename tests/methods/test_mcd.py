@@ -41,7 +41,7 @@ def without(batch: Batch, part: slice) -> Batch:
 @pytest.mark.parametrize("setting", ["uda", "msda", "ssda"])
 def test_the_first_phase_is_the_classification_of_both_on_the_labelled_rows(setting, make_method, make_batch, outputs):
     method, batch = make_method("mcd", setting, hidden=12, head_dropout=0.0), make_batch(setting)
-    first, second = outputs(method.first), outputs(method.second)
+    first, second = outputs(method.head), outputs(method.align.second)
     losses = method.phases()[0].losses(without(batch, batch.target), PROGRESS)
     assert losses.keys() == {"classification"}
     expected = classification(numbers(first[0]), batch.labels) + classification(numbers(second[0]), batch.labels)
@@ -53,7 +53,7 @@ def test_the_second_phase_keeps_to_the_labels_and_seeks_disagreement_on_the_targ
     setting, make_method, make_batch, outputs
 ):
     method, batch = make_method("mcd", setting, hidden=12, head_dropout=0.0), make_batch(setting)
-    first, second = outputs(method.first), outputs(method.second)
+    first, second = outputs(method.head), outputs(method.align.second)
     losses = method.phases()[1].losses(batch, PROGRESS)
     labelled, target = ([numbers(first[i]), numbers(second[i])] for i in (0, 1))
     assert len(labelled[0]) == batch.layout.labelled
@@ -67,7 +67,7 @@ def test_the_second_phase_keeps_to_the_labels_and_seeks_disagreement_on_the_targ
 
 def test_the_third_phase_is_the_disagreement_on_the_target_alone(mcd, make_batch, outputs):
     batch = make_batch()
-    first, second = outputs(mcd.first), outputs(mcd.second)
+    first, second = outputs(mcd.head), outputs(mcd.align.second)
     losses = mcd.phases()[2].losses(without(batch, batch.labelled), PROGRESS)
     assert losses.keys() == {"discrepancy"}
     assert losses.total.item() == pytest.approx(discrepancy(numbers(first[0]), numbers(second[0])), rel=1e-5)
@@ -104,7 +104,7 @@ def test_the_classifiers_drift_apart_and_the_backbone_brings_them_together(mcd, 
     def disagreement() -> float:
         return phases["agree"].losses(batch, PROGRESS).total.item()
 
-    for name, parts, sign in (("disagree", (mcd.first, mcd.second), 1), ("agree", (mcd.backbone,), -1)):
+    for name, parts, sign in (("disagree", (mcd.head, mcd.align.second), 1), ("agree", (mcd.backbone,), -1)):
         before = disagreement()
         moving = [parameter for part in parts for parameter in part.parameters()]
         for _ in range(5):
@@ -118,7 +118,7 @@ def test_the_classifiers_drift_apart_and_the_backbone_brings_them_together(mcd, 
 
 def test_predictions_are_the_mean_of_both_classifiers_logits(mcd, make_batch, outputs):
     mcd.eval()
-    first, second = outputs(mcd.first), outputs(mcd.second)
+    first, second = outputs(mcd.head), outputs(mcd.align.second)
     logits = mcd(make_batch().images[0])
     np.testing.assert_allclose(numbers(logits), (numbers(first[0]) + numbers(second[0])) / 2, rtol=1e-5, atol=1e-6)
     assert not torch.equal(first[0], second[0])

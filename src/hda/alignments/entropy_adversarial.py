@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from torch import Tensor, nn
+from torch import Tensor
 
+from hda.alignments.base import Alignment, Place, Seen
+from hda.batch import Losses
 from hda.losses import domain_classification, entropy, entropy_weights
 from hda.nn import DomainDiscriminator, reversal_coefficient, reverse_gradient
+from hda.settings import at_least, between, setting
 
 
-class EntropyConditionedAdversary(nn.Module):
+class EntropyConditionedAdversary(Alignment):
     """A discriminator sees softmax(G) through a gradient reversal; each row weighs exp(-entropy).
 
     The transfer loss of Heuristic Domain Adaptation (Cui et al., NeurIPS 2020). The weights' own gradient passes through
@@ -33,8 +37,24 @@ class EntropyConditionedAdversary(nn.Module):
             code; "text": always 1, as in the paper.
     """
 
-    name: ClassVar[str] = "entropy-adversarial"
-    summary: ClassVar[str] = "adversary on class probabilities, weighted by certainty: HDAN's"
+    name = "entropy-adversarial"
+    summary = "adversary on class probabilities, weighted by certainty: HDAN's"
+
+    @dataclass(frozen=True, kw_only=True)
+    class Settings(Alignment.Settings):
+        transfer_weight: float = setting(1.0, "weight of the adversarial alignment")
+        transfer_scale: Literal["code", "text"] = setting(
+            "code",
+            "the published code halves it with one source and takes 2/3 with a labelled target; the text does not",
+        )
+        discriminator_width: int = setting(1024, "units in each hidden layer of the domain discriminator")
+        discriminator_dropout: float = setting(0.5, "dropout after each hidden layer of the domain discriminator")
+        reversal_horizon: float = setting(10_000.0, "updates in which the gradient reversal comes to full strength")
+
+        def __post_init__(self) -> None:
+            at_least(0, transfer_weight=self.transfer_weight)
+            at_least(1, discriminator_width=self.discriminator_width, reversal_horizon=self.reversal_horizon)
+            between(0, 1, discriminator_dropout=self.discriminator_dropout)
 
     def __init__(
         self,
@@ -48,6 +68,22 @@ class EntropyConditionedAdversary(nn.Module):
         super().__init__()
         self.discriminator = DomainDiscriminator(classes, domains, width, dropout)
         self.domains, self.horizon, self.scale = domains, horizon, scale
+
+    @classmethod
+    def of(cls, place: Place, settings: Any) -> Alignment:
+        s = settings
+        return cls(
+            place.classes,
+            place.domains,
+            s.discriminator_width,
+            s.discriminator_dropout,
+            s.reversal_horizon,
+            s.transfer_scale,
+        )
+
+    def terms(self, seen: Seen) -> Losses:
+        batch = seen.batch
+        return Losses(transfer=self(seen.logits, batch.domains, batch.groups, seen.progress.iteration))
 
     def forward(self, logits: Tensor, domains: Tensor, groups: Sequence[slice], iteration: Tensor) -> Tensor:
         """The transfer loss.

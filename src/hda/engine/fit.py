@@ -116,8 +116,8 @@ def fit(
 
 def default_folder(settings: Settings, scenario: Scenario) -> Path:
     """Where a run goes whose folder nobody named."""
-    words = f"{settings.fit.method}-{scenario.name}-{settings.fit.seed}"
-    return Path("runs") / re.sub(r"[^\w.,-]+", "-", words.replace("->", "-")).strip("-")
+    words = f"{settings.method_class.name}-{scenario.name}-{settings.fit.seed}"
+    return Path("runs") / re.sub(r"[^\w.,+-]+", "-", words.replace("->", "-")).strip("-")
 
 
 @dataclass(frozen=True)
@@ -334,7 +334,7 @@ class Training:
             {
                 "task": self.material.scenario.name,
                 "setting": self.material.scenario.setting,
-                "method": self.fit.method,
+                "method": self.settings.method_class.name,
                 "target_accuracy": found.accuracy if found else None,
                 "mean_class_accuracy": found.mean_class_accuracy if found else None,
                 "steps": self.steps,

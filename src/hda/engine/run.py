@@ -107,7 +107,7 @@ class Run:
     def __repr__(self) -> str:
         accuracy = (self.result or {}).get("target_accuracy")
         outcome = "unfinished" if self.result is None else "finished" if accuracy is None else f"{accuracy:.1f} %"
-        return f"<run {self.path}: {self.settings.fit.method} on {self.description['task']}, {outcome}>"
+        return f"<run {self.path}: {self.settings.method_class.name} on {self.description['task']}, {outcome}>"
 
     @cached_property
     def settings(self) -> Settings:

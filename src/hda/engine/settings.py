@@ -10,6 +10,7 @@ from hda import settings as plain
 from hda.batch import Layout
 from hda.data.scenario import Scenario
 from hda.errors import unknown
+from hda.methods.aligned import method_class
 from hda.methods.base import Method
 from hda.recipes.base import Recipe
 from hda.registry import lookup
@@ -21,6 +22,10 @@ class FitSettings:
     """The settings of a run that belong neither to a method nor to a recipe."""
 
     method: str = setting("hdan", "domain adaptation method (`hda list methods`)")
+    head: str | None = setting(None, "another head than the method's (`hda list heads`; auto: the method's)")
+    alignment: str | None = setting(
+        None, "another alignment than the method's (`hda list alignments`; auto: the method's)"
+    )
     backbone: str = setting("tf_efficientnet_lite0", "any timm or torchvision model (`hda list backbones`)")
     weights: str = setting("pretrained", "pretrained, none (random values), or a .safetensors or .pth file")
     strides: Literal["v1", "v1.5"] | None = setting(
@@ -74,7 +79,7 @@ class Settings:
         known = {option.name for option in plain.options(FitSettings)}
         fit = plain.build(FitSettings, {name: value for name, value in options.items() if name in known})
         rest = {name: value for name, value in options.items() if name not in known}
-        method = lookup("methods", fit.method).Settings
+        method = method_class(fit.method, fit.head, fit.alignment).Settings
         recipe = lookup("recipes", fit.recipe).Settings
         of_method = {option.name for option in plain.options(method)}
         of_recipe = {option.name for option in plain.options(recipe)}
@@ -101,7 +106,7 @@ class Settings:
 
     @property
     def method_class(self) -> type[Method]:
-        return lookup("methods", self.fit.method)
+        return method_class(self.fit.method, self.fit.head, self.fit.alignment)
 
     def build_recipe(self, setting: str) -> Recipe:
         cls: type[Recipe] = lookup("recipes", self.fit.recipe)

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from hda.backbones import Backbone
-from hda.batch import Batch, Progress
+from hda.batch import Batch, Losses, Progress
 
-
-class Losses(dict[str, Tensor]):
-    """Named loss terms, already weighted: their sum is what the step minimises. `watched` is measured, not minimised."""
-
-    def __init__(self, **terms: Tensor) -> None:
-        super().__init__(**terms)
-        self.watched: dict[str, Tensor] = {}
-
-    def watching(self, **quantities: Tensor) -> Losses:
-        self.watched.update({name: value.detach() for name, value in quantities.items()})
-        return self
-
-    @property
-    def total(self) -> Tensor:
-        return torch.stack(list(self.values())).sum()
-
+__all__ = ["Losses", "Method", "Phase", "Reference"]
 
 LossFunction = Callable[[Batch, Progress], Losses]
 
@@ -51,6 +35,7 @@ class Reference:
     venue: str
     url: str = ""
     deviations: str = "none"
+    reported: Mapping[str, float] = field(default_factory=dict)  # accuracies in percent, by what and where
 
 
 class Method(nn.Module):
@@ -63,6 +48,7 @@ class Method(nn.Module):
     name: ClassVar[str]
     reference: ClassVar[Reference]
     supports: ClassVar[frozenset[str]] = frozenset({"uda", "msda", "ssda"})
+    optimisations: ClassVar[int] = 1  # phases of a step
     views: ClassVar[int] = 1  # how many augmentations of each picture a batch carries
     rows: ClassVar[str] = "all"  # "labelled": the method never looks at the unlabelled target, so it is not loaded
 

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from hda.batch import Batch, Progress
-from hda.losses import cross_entropy
-from hda.methods.base import Losses, Method, Reference
-from hda.nn import PlainHead
+from hda.alignments.base import NoAlignment
+from hda.heads.plain import Plain
+from hda.methods.aligned import Aligned
+from hda.methods.base import Reference
 
 
-class SourceOnly(Method):
+class SourceOnly(Aligned):
     """A linear head trained on every row whose label is known: the yardstick of all others."""
 
     name = "source-only"
-    reference = Reference("no adaptation: trained on the labelled pictures alone", "", "")
-    rows = "labelled"
-
-    def build(self, width: int, classes: int, domains: int) -> None:
-        self.head = PlainHead(width, classes)
-
-    def losses(self, batch: Batch, progress: Progress) -> Losses:
-        logits = self.head(self.embed(batch, batch.labelled))
-        return Losses(classification=cross_entropy(logits, batch.labels))
-
-    def classify(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.head(features)
-        return logits
+    reference = Reference(
+        "no adaptation: trained on the labelled pictures alone",
+        "",
+        "",
+        reported={"Office-Home, mean of 12 (table 1)": 46.1},
+    )
+    head_kind, alignment_kind = Plain, NoAlignment

@@ -89,6 +89,29 @@ class MLPHead(nn.Module):
         return logits
 
 
+class Narrowed(NamedTuple):
+    """What a bottleneck head gives."""
+
+    logits: Tensor  # (rows, classes)
+    features: Tensor  # (rows, bottleneck)
+
+
+class BottleneckHead(nn.Module):
+    """A linear layer to `bottleneck` features, then the classifier; starting values as in CDAN's published code."""
+
+    def __init__(self, width: int, classes: int, bottleneck: int = 256) -> None:
+        super().__init__()
+        self.narrow = nn.Linear(width, bottleneck)
+        self.classifier = nn.Linear(bottleneck, classes)
+        for layer, std, bias in ((self.narrow, 0.005, 0.1), (self.classifier, 0.01, 0.0)):
+            nn.init.normal_(layer.weight, std=std)
+            nn.init.constant_(layer.bias, bias)
+
+    def forward(self, features: Tensor) -> Narrowed:
+        narrow = self.narrow(features)
+        return Narrowed(self.classifier(narrow), narrow)
+
+
 def kaiming_linear(inputs: int, outputs: int, slope: float = 0.0) -> nn.Linear:
     """A linear layer, Kaiming-normal for that leaky slope, with a bias of zero."""
     layer = nn.Linear(inputs, outputs)

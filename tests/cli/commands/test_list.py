@@ -6,6 +6,7 @@ from hda.registry import registered
 
 NAMES = {
     "methods": lambda: registered("methods"),
+    "heads": lambda: registered("heads"),
     "recipes": lambda: registered("recipes"),
     "alignments": lambda: registered("alignments"),
     "augmentations": lambda: KINDS,
@@ -40,6 +41,8 @@ def test_methods_tell_what_they_work_for_and_where_they_come_from(hda):
     rows = {row["name"]: row for row in hda("list", "methods", "--json").json}
     assert rows["hdan"]["venue"] == "NeurIPS 2020"
     assert rows["hdan"]["settings"] == ["msda", "ssda", "uda"]
+    assert (rows["hdan"]["head"], rows["hdan"]["alignment"]) == ("heuristic", "entropy-adversarial")
+    assert (rows["hdan"]["phases"], rows["mcd"]["phases"]) == (1, 3)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from hda.data.scenario import Scenario
 from hda.engine.run import SETTINGS, Run
 from hda.engine.settings import FitSettings, Settings
 from hda.errors import UserError
+from hda.methods.aligned import method_class
 from hda.registry import lookup, registered
 
 USAGE = """hda fit --source PATH [PATH ...] --target PATH [--labelled PATH] [--evaluate] [--out DIR] [SETTING ...]
@@ -51,9 +52,8 @@ def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     run.add_argument("--resume", action="store_true", help="go on with the run in --out from its last checkpoint")
     chosen = _choices(words)
     options.add(run, plain.options(FitSettings))
-    for room, name in chosen.items():
-        cls = lookup(room, name)
-        group = parser.add_argument_group(f"settings of the {room.rstrip('s')} {name}", _about(cls))
+    for room, cls in chosen.items():
+        group = parser.add_argument_group(f"settings of the {room.rstrip('s')} {cls.name}", _about(cls))
         options.add(group, plain.options(cls.Settings))
     _refuse_others(words, chosen)
 
@@ -137,43 +137,49 @@ def _tell(run: Run) -> dict[str, Any]:
 
 def _together(begun: Settings, given: dict[str, Any]) -> dict[str, Any]:
     """A run's settings by name, with the words given now in their place."""
-    if given.get("method", begun.fit.method) != begun.fit.method:
+    if any(
+        given.get(name, getattr(begun.fit, name)) != getattr(begun.fit, name)
+        for name in ("method", "head", "alignment")
+    ):
         begun = replace(begun, method={})  # refused all the same, but not for a setting that nobody gave
     if given.get("recipe", begun.fit.recipe) != begun.fit.recipe:
         begun = replace(begun, recipe={})
     return begun.flat() | given
 
 
-def _choices(words: Sequence[str]) -> dict[str, str]:
+def _choices(words: Sequence[str]) -> dict[str, type[Any]]:
     """Which method and recipe the words choose: they decide which options there are."""
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    for name in ("--method", "--recipe", "--out"):
-        first.add_argument(name)
+    names = ("method", "head", "alignment", "recipe")
+    for name in (*names, "out"):
+        first.add_argument(f"--{name}")
     first.add_argument("--resume", action="store_true")
     try:
         known, _ = first.parse_known_args(list(words))
     except argparse.ArgumentError:
-        known = argparse.Namespace(method=None, recipe=None, out=None, resume=False)
+        known = argparse.Namespace(**dict.fromkeys((*names, "out")), resume=False)
     before = FitSettings()
     if known.resume and known.out and (Path(known.out) / SETTINGS).exists():
         before = Run(known.out).settings.fit
-    return {"methods": known.method or before.method, "recipes": known.recipe or before.recipe}
+    method, head, alignment, recipe = (getattr(known, name) or getattr(before, name) for name in names)
+    return {"methods": method_class(method, head, alignment), "recipes": lookup("recipes", recipe)}
 
 
-def _refuse_others(words: Sequence[str], chosen: dict[str, str]) -> None:
+def _refuse_others(words: Sequence[str], chosen: dict[str, type[Any]]) -> None:
     """A setting of another method is a mistake worth a sentence of its own."""
-    for room, name in chosen.items():
-        own = {option.name for option in plain.options(lookup(room, name).Settings)}
-        own |= {option.name for option in plain.options(FitSettings)}
-        own |= {option.name for other in chosen for option in plain.options(lookup(other, chosen[other]).Settings)}
+    given = {word.partition("=")[0] for word in words}
+    own = {
+        option.name
+        for cls in (FitSettings, *(cls.Settings for cls in chosen.values()))
+        for option in plain.options(cls)
+    }
+    for room, mine in chosen.items():
         for other, cls in registered(room).items():
             for option in plain.options(cls.Settings):
-                if option.name not in own and any(
-                    word.partition("=")[0] == options.flag(option.name) for word in words
-                ):
+                if option.name not in own and options.flag(option.name) in given:
                     kind = room.rstrip("s")
                     raise UserError(
-                        f"{options.flag(option.name)} is a setting of the {kind} {other}, and the {kind} is {name}: "
+                        f"{options.flag(option.name)} is a setting of the {kind} {other}, and the {kind} is {mine.name}: "
                         f"leave it out or give --{kind} {other}"
                     )
 

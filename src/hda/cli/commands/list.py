@@ -1,4 +1,4 @@
-"""What there is to choose from: methods, recipes, backbones, alignments, augmentations.
+"""What there is to choose from: methods, heads, alignments, recipes, backbones, augmentations.
 
 hda list methods
 hda list backbones resnet      those with "resnet" in the name
@@ -34,12 +34,16 @@ def run(args: argparse.Namespace) -> list[Row]:
 
 
 def _methods() -> list[Row]:
+    from hda.methods.aligned import Aligned
     from hda.registry import registered
 
     return [
         {
             "name": name,
             "settings": sorted(cls.supports),
+            "phases": cls.optimisations,
+            "head": cls.head_kind.name if issubclass(cls, Aligned) else "",
+            "alignment": cls.alignment_kind.name if issubclass(cls, Aligned) else "",
             "venue": cls.reference.venue,
             "title": cls.reference.title,
         }
@@ -74,8 +78,9 @@ def _shown(value: Any) -> str:
 
 ROOMS: dict[str, Callable[[], list[Row]]] = {
     "methods": _methods,
+    "heads": _named("heads"),
+    "alignments": _named("alignments"),
     "recipes": _named("recipes"),
     "backbones": _backbones,
-    "alignments": _named("alignments"),
     "augmentations": _augmentations,
 }

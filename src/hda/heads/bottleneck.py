@@ -1,0 +1,36 @@
+"""A head with a narrow layer before its classifier, which alignments on features see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from hda.heads.base import Head, Scores
+from hda.nn import BottleneckHead
+from hda.settings import at_least, setting
+
+
+class Bottleneck(Head):
+    """A linear layer to a few features, and a linear layer from these to class scores (as in Long et al., 2015 to 2018)."""
+
+    name = "bottleneck"
+    summary = "a narrow linear layer, whose output is aligned, then the classifier"
+
+    @dataclass(frozen=True, kw_only=True)
+    class Settings(Head.Settings):
+        bottleneck: int = setting(256, "features of the narrow layer")
+
+        def __post_init__(self) -> None:
+            at_least(1, bottleneck=self.bottleneck)
+
+    def build(self, width: int, classes: int) -> nn.Module:
+        return BottleneckHead(width, classes, self.settings.bottleneck)
+
+    def width(self, width: int) -> int:
+        bottleneck: int = self.settings.bottleneck
+        return bottleneck
+
+    def read(self, out: Any, features: Tensor) -> Scores:
+        return Scores(out.logits, out.features)

@@ -1,0 +1,30 @@
+"""A head of two layers, for methods whose classifiers should be able to disagree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from hda.heads.base import Head
+from hda.nn import MLPHead
+from hda.settings import at_least, between, setting
+
+
+class MLP(Head):
+    """Two linear layers with dropout before each."""
+
+    name = "mlp"
+    summary = "two linear layers with dropout"
+
+    @dataclass(frozen=True, kw_only=True)
+    class Settings(Head.Settings):
+        hidden: int = setting(1000, "hidden units of each classifier")
+        head_dropout: float = setting(0.5, "dropout in the classifiers")
+
+        def __post_init__(self) -> None:
+            at_least(1, hidden=self.hidden)
+            between(0, 1, head_dropout=self.head_dropout)
+
+    def build(self, width: int, classes: int) -> nn.Module:
+        return MLPHead(width, classes, self.settings.hidden, self.settings.head_dropout)

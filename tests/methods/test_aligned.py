@@ -1,0 +1,133 @@
+"""Any head with any alignment: what a method of two parts is, and what becomes of it with another part."""
+
+import dataclasses
+import itertools
+
+import pytest
+import torch
+
+import hda
+from hda import settings as plain
+from hda.batch import Losses, Progress
+from hda.data.digits import digits
+from hda.engine.settings import Settings
+from hda.errors import UserError
+from hda.methods.aligned import Aligned, merged, method_class
+from hda.methods.hdan import HDAN
+from hda.registry import registered
+from hda.settings import setting
+
+PROGRESS = Progress(torch.tensor(100.0), 1000)
+PAIRS = list(itertools.product(registered("heads"), registered("alignments")))
+DOMAINS = {"uda": 2, "msda": 4, "ssda": 3}
+
+
+def build(cls, backbone, setting="uda", classes=4, **settings):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        return cls(backbone, classes, DOMAINS[setting], cls.Settings(**settings))
+
+
+@pytest.fixture(scope="module")
+def scenario_of_digits():
+    scenario, _ = digits(30)
+    return dataclasses.replace(scenario, target=scenario.target.select(range(20)))
+
+
+@pytest.mark.parametrize(("head", "alignment"), PAIRS)
+def test_every_head_goes_with_every_alignment(head, alignment, backbone, make_batch):
+    cls = method_class("hdan", head, alignment)
+    assert cls.name == f"{head}+{alignment}"
+    for kind in sorted(cls.supports):
+        method = build(cls, backbone, kind).train()
+        batch = make_batch(kind, views=cls.views)
+        trained = {name: p for name, p in method.named_parameters() if p.requires_grad}
+        reached = set()
+        for phase in method.phases():
+            losses = phase.losses(batch, PROGRESS)
+            assert all(torch.isfinite(value) for value in losses.values())
+            moving = {name: p for name, p in trained.items() if name.startswith(phase.updates)}
+            found = torch.autograd.grad(losses.total, list(moving.values()), allow_unused=True)
+            reached |= {name for name, gradient in zip(moving, found, strict=True) if gradient is not None}
+        assert reached == trained.keys()
+        assert method.eval()(batch.images[0]).shape == (batch.layout.rows, 4)
+
+
+@pytest.mark.parametrize("kind", ["uda", "msda", "ssda"])
+def test_the_heuristic_head_with_the_adversary_is_hdan_bit_for_bit(kind, backbone, make_batch):
+    composed = method_class("source-only", "heuristic", "entropy-adversarial")
+    batch, values = make_batch(kind), []
+    for cls in (HDAN, composed):
+        method = build(cls, backbone, kind).train()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            values.append({name: value.item() for name, value in method.losses(batch, PROGRESS).items()})
+    assert values[0] == values[1]
+
+
+def test_another_part_brings_its_own_settings_and_leaves_the_others():
+    s = Settings.given(alignment="mcd", heuristics=2, generator_steps=3)
+    assert s.method["heuristics"] == 2
+    assert s.method["generator_steps"] == 3
+    assert "discriminator_width" not in s.method
+    assert Settings.from_dict(s.as_dict()) == s
+    with pytest.raises(UserError, match="unknown setting 'discriminator_width'"):
+        Settings.given(alignment="mcd", discriminator_width=3)
+
+
+def test_a_class_of_settings_is_made_once():
+    assert method_class("hdan", None, "mcd") is method_class("hdan", None, "mcd")
+    assert method_class("hdan") is HDAN
+
+
+def test_mistakes_are_told_in_one_sentence():
+    with pytest.raises(UserError, match=r"^unknown alignment 'mdc': did you mean 'mcd'"):
+        method_class("hdan", None, "mdc")
+    with pytest.raises(UserError, match=r"^unknown head 'heuristics': did you mean 'heuristic'"):
+        method_class("hdan", "heuristics")
+    with pytest.raises(UserError, match=r"^the method se is not made of a head and an alignment: leave --head"):
+        method_class("se", "heuristic")
+
+
+def test_default_values_of_a_method_hold_for_its_parts_alone():
+    class Narrow(Aligned):
+        head_kind, alignment_kind = HDAN.head_kind, HDAN.alignment_kind
+        defaults = {"heuristics": 5, "discriminator_width": 7}  # noqa: RUF012 - declared ClassVar by the base class
+
+    assert (Narrow.Settings().heuristics, Narrow.Settings().discriminator_width) == (5, 7)
+    assert Narrow.Settings().termination_weight == HDAN.Settings().termination_weight
+    assert [option.help for option in plain.options(Narrow.Settings)] == [
+        option.help for option in plain.options(HDAN.Settings)
+    ]
+
+
+def test_settings_of_one_name_and_defaults_of_no_setting_are_refused():
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Other:
+        heuristics: int = setting(1, "the same name")
+
+    with pytest.raises(TypeError, match="both have a setting 'heuristics'"):
+        merged(HDAN.head_kind.Settings, Other, {})
+    with pytest.raises(TypeError, match="has a setting 'nothing'"):
+        merged(HDAN.head_kind.Settings, HDAN.alignment_kind.Settings, {"nothing": 1})
+
+
+def test_two_losses_of_one_name_are_refused():
+    with pytest.raises(ValueError, match="two losses are named 'transfer'"):
+        Losses(transfer=torch.zeros(())).including(Losses(transfer=torch.ones(())))
+
+
+def test_the_weight_of_the_alignment_scales_its_terms_alone(backbone, make_batch):
+    light, heavy = (build(HDAN, backbone, transfer_weight=weight).eval() for weight in (1.0, 2.5))
+    before, after = (method.losses(make_batch(), PROGRESS) for method in (light, heavy))
+    for name, value in before.items():
+        factor = 2.5 if name == "transfer" else 1.0
+        torch.testing.assert_close(after[name], factor * value)
+
+
+def test_hda_over_another_alignment_trains_and_is_read_back(scenario_of_digits, tmp_path):
+    options = {"backbone": "small", "weights": "none", "augment": "affine", "steps": 3, "batch": 4, "device": "cpu"}
+    run = hda.fit(scenario_of_digits, out=tmp_path / "run", alignment="mcd", generator_steps=1, **options)
+    assert run.result["method"] == "heuristic+mcd"
+    assert "heuristic+mcd" in repr(run)
+    assert len(hda.Run(tmp_path / "run").predict(scenario_of_digits.target)) == len(scenario_of_digits.target)
