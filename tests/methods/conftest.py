@@ -7,39 +7,14 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from hda.batch import Batch
 from hda.engine.step import Step
-from hda.methods.base import Method
-from hda.registry import lookup
+from hda.testing import make_step as make_a_step
 
 
 @pytest.fixture
 def make_step() -> Callable[..., Step]:
     """The engine's step with these very pictures, view after view, in place of drawn and varied ones."""
-
-    def make(method: Method, batch: Batch, setting: str = "uda", lr: float = 0.01, **recipe: float) -> Step:
-        sgd = lookup("recipes", "sgd")
-        turn = 0
-
-        def vary(_: torch.Tensor) -> torch.Tensor:
-            nonlocal turn
-            turn += 1
-            return batch.images[(turn - 1) % len(batch.images)]
-
-        step = Step(
-            method.train(),
-            sgd(setting, sgd.Settings(lr=lr, **recipe)),
-            vary,
-            batch.layout,
-            steps=100,
-            edge=batch.images[0].shape[-1],
-            device=torch.device("cpu"),
-        )
-        step.labels.copy_(batch.labels)
-        step.domains.copy_(batch.domains)
-        return step
-
-    return make
+    return make_a_step
 
 
 @pytest.fixture

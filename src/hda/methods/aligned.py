@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import typing
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar
@@ -71,7 +72,6 @@ class Aligned(Method):
         return lambda out: self.logits(out, features)
 
 
-@cache
 def method_class(name: str, head: str | None = None, alignment: str | None = None) -> type[Method]:
     """The method of that name, or what it becomes with another head or another alignment.
 
@@ -90,10 +90,14 @@ def method_class(name: str, head: str | None = None, alignment: str | None = Non
         )
     kind = base.head_kind if head is None else lookup("heads", head)
     align = base.alignment_kind if alignment is None else lookup("alignments", alignment)
+    return _composed(base, kind, align)  # type: ignore[arg-type] # classes can be hashed
+
+
+@cache
+def _composed(base: type[Aligned], kind: type[Head], align: type[Alignment]) -> type[Aligned]:
     same = {cls.name for cls in (base.head_kind, base.alignment_kind)} & {kind.name, align.name}
-    known = {field.name for cls in (kind, align) for field in dataclasses.fields(cls.Settings)}
     # The paper's own values go with its head or its alignment; another one comes with values of its own.
-    kept = {key: value for key, value in base.defaults.items() if same and key in known and _of(base, key).name in same}
+    kept = {key: value for key, value in base.defaults.items() if _of(base, key).name in same}
     members = {
         "__doc__": f"The head {kind.name} with the alignment {align.name}: {kind.summary}; {align.summary}.",
         "__module__": base.__module__,
@@ -101,8 +105,9 @@ def method_class(name: str, head: str | None = None, alignment: str | None = Non
         "alignment_kind": align,
         "defaults": kept,
         "reference": base.reference,
+        "name": f"{kind.name}+{align.name}",
     }
-    return type(f"{kind.__name__}With{align.__name__}", (Aligned,), members | {"name": f"{kind.name}+{align.name}"})
+    return type(f"{kind.__name__}With{align.__name__}", (Aligned,), members)
 
 
 def merged(head: type[Any], alignment: type[Any], defaults: Mapping[str, Any]) -> type[Any]:
@@ -110,7 +115,7 @@ def merged(head: type[Any], alignment: type[Any], defaults: Mapping[str, Any]) -
     fields: dict[str, tuple[str, Any, dataclasses.Field[Any]]] = {}
     hints: dict[str, Any] = {}
     for part in (head, alignment):
-        known = _hints(part)
+        known = typing.get_type_hints(part)
         for field in dataclasses.fields(part):
             if field.name in fields:
                 raise TypeError(f"head and alignment both have a setting {field.name!r}")
@@ -135,9 +140,3 @@ def _of(base: type[Aligned], setting: str) -> Any:
     """Whose a setting of a method is: the head kind's or the alignment kind's."""
     own = {field.name for field in dataclasses.fields(base.head_kind.Settings)}
     return base.head_kind if setting in own else base.alignment_kind
-
-
-def _hints(settings: type[Any]) -> dict[str, Any]:
-    import typing
-
-    return typing.get_type_hints(settings)

@@ -49,6 +49,7 @@ class Method(nn.Module):
     reference: ClassVar[Reference]
     supports: ClassVar[frozenset[str]] = frozenset({"uda", "msda", "ssda"})
     optimisations: ClassVar[int] = 1  # phases of a step
+    improves: ClassVar[tuple[str, ...]] = ()  # of its losses, those that fall while it adapts, besides classification
     views: ClassVar[int] = 1  # how many augmentations of each picture a batch carries
     rows: ClassVar[str] = "all"  # "labelled": the method never looks at the unlabelled target, so it is not loaded
 
