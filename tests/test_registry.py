@@ -12,7 +12,7 @@ from hda.errors import UserError
 from hda.methods.base import Method
 from hda.methods.hdan import HDAN
 from hda.recipes.base import Recipe
-from hda.registry import lookup, registered
+from hda.registry import lookup, register, registered
 
 
 @pytest.fixture
@@ -135,3 +135,20 @@ def test_an_entry_that_cannot_be_loaded_is_named(install, module, entry, reason)
     install(module, f"third = {entry}")
     with pytest.raises(UserError, match=rf"^the entry 'third' of methods cannot be loaded \({reason}.*another:Third$"):
         registered("methods")
+
+
+def test_a_class_of_ones_own_is_found_by_its_name_once_registered(monkeypatch):
+    known = dict(registered("methods"))
+    monkeypatch.setattr("hda.registry.registered", lambda room: known)
+
+    class Mine(HDAN):
+        name = "mine"
+
+    assert register("methods", Mine) is register("methods", Mine) is lookup("methods", "mine")
+
+    class Taken(HDAN):
+        name = "mine"
+
+    with pytest.raises(UserError, match="^there is a method named 'mine' already: give yours another name$"):
+        register("methods", Taken)
+    assert lookup("methods", "mine") is Mine

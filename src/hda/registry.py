@@ -44,6 +44,19 @@ def registered(room: str) -> dict[str, type[Any]]:
     return dict(sorted(found.items()))
 
 
+def register(room: str, cls: type[Any]) -> type[Any]:
+    """Let a class of one's own be asked for by its name, in this process.
+
+    Raises:
+        UserError: the name is taken by another class.
+    """
+    known = registered(room)
+    if known.get(cls.name, cls) is not cls:
+        raise UserError(f"there is a {room.rstrip('s')} named {cls.name!r} already: give yours another name")
+    known[cls.name] = cls
+    return cls
+
+
 def lookup(room: str, name: str) -> type[Any]:
     """The class of that name in a room.
 
