@@ -149,6 +149,6 @@ def test_a_class_of_ones_own_is_found_by_its_name_once_registered(monkeypatch):
     class Taken(HDAN):
         name = "mine"
 
-    with pytest.raises(UserError, match="^there is a method named 'mine' already: give yours another name$"):
+    with pytest.raises(UserError, match=r"^there is a method named 'mine' already: give yours another name$"):
         register("methods", Taken)
     assert lookup("methods", "mine") is Mine
