@@ -10,6 +10,7 @@ NAMES = {
     "alignments": lambda: registered("alignments"),
     "augmentations": lambda: KINDS,
     "backbones": backbones.available,
+    "validators": lambda: registered("selection"),
 }
 
 

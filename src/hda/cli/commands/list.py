@@ -1,4 +1,4 @@
-"""What there is to choose from: methods, recipes, backbones, alignments, augmentations.
+"""What there is to choose from: methods, recipes, backbones, alignments, augmentations, validators.
 
 hda list methods
 hda list backbones resnet      those with "resnet" in the name
@@ -78,4 +78,5 @@ ROOMS: dict[str, Callable[[], list[Row]]] = {
     "backbones": _backbones,
     "alignments": _named("alignments"),
     "augmentations": _augmentations,
+    "validators": _named("selection"),
 }
