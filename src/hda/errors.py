@@ -21,6 +21,10 @@ class SettingError(UserError):
         self.name, self.wrong = name, wrong
 
 
+class NotFiniteError(UserError):
+    """Training has left the numbers: its settings do not work."""
+
+
 def unknown(kind: str, given: object, known: Iterable[str], see: str | None = None) -> UserError:
     """The error for a value that is not among the known ones, with the nearest right ones.
 

@@ -35,6 +35,12 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--root", metavar="PATH", help="where the paths in a list start (default: the list's folder)")
     parser.add_argument("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: the run's)")
     parser.add_argument(
+        "--checkpoint",
+        metavar="last|selected",
+        default="last",
+        help="the state of the last iteration, or the one that --select has chosen (default: last)",
+    )
+    parser.add_argument(
         "--skip-broken", action="store_true", help="leave out pictures that cannot be read, and name them"
     )
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from hda.engine.reporter import Reporter
 
-_HIDDEN = ("step", "seconds", "lr", "total", "images_per_second", "mean_class_accuracy")
+_HIDDEN = ("step", "seconds", "lr", "total", "images_per_second", "mean_class_accuracy", "selected")
 
 
 @contextmanager
@@ -59,7 +59,7 @@ class Lines(Reporter):
         if "event" in record:
             return
         step = record["step"]
-        if step == self.steps or "target_accuracy" in record or self._due():
+        if step == self.steps or "target_accuracy" in record or "selected" in record or self._due():
             words = ", ".join([figures(record), *rate(record), *self._left(record)])
             print(f"step {step} of {self.steps}: {words}", flush=True)
 
@@ -116,7 +116,7 @@ class Bars(Reporter):
     def record(self, record: Mapping[str, Any]) -> None:
         if "event" in record or self.bar is None:
             return
-        if "target_accuracy" in record:
+        if "target_accuracy" in record or "selected" in record:
             self.note(f"step {record['step']}: {figures(record)}")
         else:
             self.bar.below = figures(record)
@@ -177,7 +177,7 @@ def figures(record: Mapping[str, Any]) -> str:
         if name == "target_accuracy":
             parts.append(f"target accuracy {value:.1f} %")
         elif name not in _HIDDEN:
-            parts.append(f"{name.replace('_', ' ')} {value:.3f}")
+            parts.append(f"{name.removeprefix('selection.').replace('_', ' ')} {value:.3f}")
     return ", ".join(parts)
 
 

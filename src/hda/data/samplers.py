@@ -66,6 +66,7 @@ class Sampler:
         seed: the run's seed.
         mixing: with several sources, "random" draws each row's source independently, as the published code does;
             "balanced" gives every source the same number of rows.
+        rows: where some pictures are held out, which of all each of the others is.
     """
 
     sources: tuple[int, ...]
@@ -75,6 +76,7 @@ class Sampler:
     seed: int
     mixing: Mixing = "random"
     step: int = 0
+    rows: np.ndarray | None = None
     _streams: list[Stream] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -98,7 +100,7 @@ class Sampler:
                 pictures[mine] = self._offsets[key] + stream.take(len(mine))
         domains = np.where(owners < k, owners + self._first_source, np.where(owners == k, 1, 0))
         self.step += 1
-        return Draw(pictures, domains)
+        return Draw(pictures if self.rows is None else self.rows[pictures], domains)
 
     def state(self) -> dict[str, Any]:
         """Plain data from which `restore` goes on."""

@@ -61,6 +61,18 @@ def probabilities(method: Method, batches: Batches, count: int, view: Callable[[
         return torch.cat(parts)
 
 
+def outputs(
+    method: Method, batches: Batches, count: int, view: Callable[[Tensor], Tensor], batch: int
+) -> tuple[Tensor, Tensor]:
+    """Features and class logits of `count` pictures, (count, width) and (count, classes), on the method's device."""
+    with predicting(method):
+        features, logits = [], []
+        for start in range(0, count, batch):
+            features.append(method.features(view(batches(start, min(count, start + batch)))))
+            logits.append(method.classify(features[-1]).float())
+        return torch.cat(features).float(), torch.cat(logits)
+
+
 def evaluate(predicted: np.ndarray, answers: Answers) -> Evaluation:
     """Compare predicted class numbers with the answers; an answer of -1 is left out."""
     return score(predicted, answers.labels, len(answers.classes))

@@ -26,16 +26,19 @@ from hda.data.scenario import Answers, Scenario
 from hda.engine import checkpoint, files
 from hda.engine import run as folder
 from hda.engine.device import choose_device, choose_precision, set_arithmetic
-from hda.engine.evaluate import evaluate, probabilities
+from hda.engine.evaluate import evaluate, outputs, probabilities
 from hda.engine.feeder import Bank, Feeder, fits
 from hda.engine.lock import locked
 from hda.engine.metrics import Metrics
 from hda.engine.reporter import Reporter
 from hda.engine.run import Predictions, Run
+from hda.engine.selecting import Selecting, rows_held_out
 from hda.engine.settings import Settings
 from hda.engine.step import Step, build_method, kept, prepare, random_numbers
-from hda.errors import UserError
+from hda.errors import NotFiniteError, UserError
 from hda.methods.base import Method
+from hda.selection import Labelled, Seen, Unlabelled
+from hda.selection.oracle import oracle
 
 log = logging.getLogger("hda")
 
@@ -128,6 +131,7 @@ class Material:
     answers: Answers | None
     bank: Bank  # all sources, the labelled target, the target
     edge: int
+    held_out: np.ndarray  # rows of the bank that are pictures of a source held out of training
 
     @classmethod
     def read(
@@ -150,7 +154,10 @@ class Material:
         kept = scenario.keep([p.kept for p in sources], labelled.kept if labelled else None, target.kept)
         _check_classes(scenario, kept)
         arrays = [*(p.array for p in sources), *([labelled.array] if labelled else []), target.array]
-        return cls(kept, answers.select(target.kept) if answers else None, Bank(arrays), edge)
+        held = rows_held_out(kept, settings.fit.source_hold_out or 0.0, settings.fit.seed)
+        if settings.fit.source_hold_out and not len(held):
+            raise UserError("no picture of the source can be held out: every class has a single one, give more")
+        return cls(kept, answers.select(target.kept) if answers else None, Bank(arrays), edge, held)
 
     @property
     def labels(self) -> np.ndarray:
@@ -167,7 +174,19 @@ class Material:
             "source": sum(len(source) for source in scenario.sources),
             "labelled": len(scenario.labelled) if scenario.labelled else 0,
             "target": len(scenario.target),
+            **({"held_out": len(self.held_out)} if len(self.held_out) else {}),
         }
+
+    @property
+    def trained_on(self) -> np.ndarray:
+        """Rows of the bank that training may draw, in order."""
+        return np.setdiff1d(np.arange(int(self.bank.starts[-1])), self.held_out, assume_unique=True)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many pictures of each source training may draw."""
+        starts = self.bank.starts[: len(self.scenario.sources) + 1]
+        return tuple(int(size) for size in np.diff(np.searchsorted(self.trained_on, starts)))
 
 
 class Training:
@@ -193,13 +212,15 @@ class Training:
         self.device = device
         self.resident = material.bank.to(device) if fits(material.bank, device, self.fit.resident) else None
         self.sampler = Sampler(
-            tuple(len(source) for source in scenario.sources),
+            material.sizes,
             len(scenario.labelled) if scenario.labelled else 0,
             len(scenario.target) if layout.target else 0,
             layout,
             self.fit.seed,
             self.fit.mixing,
+            rows=material.trained_on if len(material.held_out) else None,
         )
+        self.selecting = Selecting(path, self.fit.select, self.fit.keep_checkpoints)
         self.shape = _shape(settings, scenario, method, layout, material.edge, device)
         step = kept.take(self.shape)
         if step is not None:
@@ -232,6 +253,7 @@ class Training:
         self.metrics = Metrics(self.path / folder.METRICS, self.done)
         if resuming:
             self.resumed_from = self.done
+            self.selecting.restore(Run(self.path).records, self.done)
             self._record({"step": self.done, "event": "resumed"})
             self.reporter.note(f"resumed at step {self.done}")
         self.checkpoints = checkpoint.Writer(self.path / folder.CHECKPOINTS)
@@ -262,8 +284,10 @@ class Training:
                 last = self.done == self.steps
                 if last or self.done == 1 or self.done % self.fit.log_every == 0:
                     self._log()
-                if self.material.answers and (last or self.done % self.fit.evaluate_every == 0):
-                    self._evaluate(self.material.answers)
+                if (self.material.answers or self.selecting.active) and (
+                    last or self.done % self.fit.evaluate_every == 0
+                ):
+                    self._evaluate()
                 if last or self.done % self.fit.checkpoint_every == 0:
                     self._checkpoint(feeder.state)
         finally:
@@ -279,21 +303,74 @@ class Training:
         self.lap, self.summed, count = now, 0, self.summed
         bad = [name for name, value in values.items() if not math.isfinite(value)]
         if bad:
-            raise UserError(
+            raise NotFiniteError(
                 f"{bad[0]} is no longer finite within the {count} steps to step {self.done}: give a lower --lr, "
                 "or --precision fp32 if it is bf16"
             )
         timing = {"seconds": round(self._elapsed(), 3), "images_per_second": round(rate, 1)}
         self._record({"step": self.done, **values, **timing})
 
-    def _evaluate(self, answers: Answers) -> None:
-        predictions = self._predict()
-        found = evaluate(predictions.labels, answers)
-        self._record(
-            {"step": self.done, "target_accuracy": found.accuracy, "mean_class_accuracy": found.mean_class_accuracy}
-        )
+    def _evaluate(self) -> None:
+        record: dict[str, Any] = {"step": self.done}
+        predictions, seen = None, self._see() if self.selecting.validator else None
+        if self.material.answers:
+            predictions = self._predict() if seen is None else self._predictions(seen.target)
+            found = evaluate(predictions.labels, self.material.answers)
+            record |= {"target_accuracy": found.accuracy, "mean_class_accuracy": found.mean_class_accuracy}
+        if self.selecting.active:
+            record |= self.selecting.add(self.done, seen, self.step.method.state_dict, self._durable)
+        if len(record) > 1:
+            self._record(record)
         self.lap = time.perf_counter()
         self.predictions = predictions if self.done == self.steps else None
+
+    def _see(self) -> Seen:
+        """What the validator needs to see of the method as it is now."""
+        assert self.selecting.validator is not None
+        material, needs = self.material, self.selecting.validator.needs
+        ends = [int(material.bank.starts[i]) for i in (len(material.scenario.sources), -2, -1)]
+
+        def labelled(rows: np.ndarray) -> Labelled:
+            return Labelled(*self._outputs(rows), material.labels[rows])
+
+        trained = material.trained_on
+        return Seen(
+            Unlabelled(*self._outputs(np.arange(ends[1], ends[2]))),
+            labelled(trained[trained < ends[0]]) if "source" in needs else None,
+            labelled(material.held_out) if "held_out" in needs else None,
+        )
+
+    def _outputs(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Features and logits of those pictures of the bank."""
+        bank = self.material.bank
+
+        def pictures(start: int, stop: int) -> Tensor:
+            if self.resident is not None:
+                return self.resident[torch.from_numpy(rows[start:stop]).to(self.device)]
+            found = np.empty((stop - start, bank.edge, bank.edge, 3), dtype=np.uint8)
+            bank.gather(rows[start:stop], found)
+            return torch.from_numpy(found).to(self.device)
+
+        found = outputs(self.step.method, pictures, len(rows), self.view, self._batch)
+        features, logits = (part.cpu().numpy() for part in found)
+        if not (np.isfinite(features).all() and np.isfinite(logits).all()):
+            raise NotFiniteError(f"predictions are no longer finite after step {self.done}: give a lower --lr")
+        return features, logits
+
+    def _predictions(self, target: Unlabelled) -> Predictions:
+        found = torch.from_numpy(target.logits).softmax(dim=1).numpy()
+        return Predictions(self.material.scenario.target.names, found, self.material.scenario.classes)
+
+    def _durable(self) -> int:
+        """The step of the last checkpoint on the disk: what a kill now would go back to."""
+        self.checkpoints.wait()
+        last = checkpoint.latest(self.path / folder.CHECKPOINTS)
+        return 0 if last is None else int(last.name.removeprefix("step-"))
+
+    @property
+    def _batch(self) -> int:
+        """Pictures at once that are looked at and not trained on."""
+        return 512 if self.device.type == "cuda" else 128
 
     def _predict(self) -> Predictions:
         """Class probabilities of every target picture, as the method is now."""
@@ -306,10 +383,9 @@ class Training:
             array = self.material.bank.arrays[-1][start:stop]
             return torch.from_numpy(np.array(array)).to(self.device)
 
-        batch = 512 if self.device.type == "cuda" else 128
-        found = probabilities(self.step.method, pictures, len(target), self.view, batch).cpu().numpy()
+        found = probabilities(self.step.method, pictures, len(target), self.view, self._batch).cpu().numpy()
         if not np.isfinite(found).all():
-            raise UserError(f"predictions are no longer finite after step {self.done}: give a lower --lr")
+            raise NotFiniteError(f"predictions are no longer finite after step {self.done}: give a lower --lr")
         return Predictions(target.names, found, self.material.scenario.classes)
 
     def _checkpoint(self, sampler: dict[str, Any]) -> None:
@@ -326,6 +402,7 @@ class Training:
         last = checkpoint.latest(self.path / folder.CHECKPOINTS)
         assert last is not None
         files.copy(last / checkpoint.MODEL, self.path / folder.MODEL)
+        selected = self.selecting.finish()
         predictions.write(self.path / folder.PREDICTIONS)
         found = evaluate(predictions.labels, self.material.answers) if self.material.answers else None
         seconds = self._elapsed()
@@ -337,6 +414,7 @@ class Training:
                 "method": self.settings.method_class.name,
                 "target_accuracy": found.accuracy if found else None,
                 "mean_class_accuracy": found.mean_class_accuracy if found else None,
+                **_chosen(selected, Run(self.path).curve("target_accuracy")),
                 "steps": self.steps,
                 "resumed_from": self.resumed_from,
                 "seconds": round(seconds, 3),
@@ -354,6 +432,17 @@ class Training:
 
     def _elapsed(self) -> float:
         return self.seconds + time.perf_counter() - self.started
+
+
+def _chosen(selected: dict[str, Any] | None, curve: tuple[np.ndarray, np.ndarray]) -> dict[str, Any]:
+    """What the validator chose, and what the oracle would have: the result is the last iteration's all the same."""
+    steps, accuracies = curve
+    at = dict(zip(steps.tolist(), accuracies.tolist(), strict=True))
+    found: dict[str, Any] = {"selected": selected and {**selected, "target_accuracy": at.get(selected["step"])}}
+    if at:
+        best = oracle(accuracies.tolist())
+        found["oracle"] = {"step": int(steps[best]), "target_accuracy": float(accuracies[best])}
+    return found
 
 
 def device_name(device: torch.device) -> str:
@@ -415,7 +504,8 @@ def _shape(
     settings: Settings, scenario: Scenario, method: Method, layout: Layout, edge: int, device: torch.device
 ) -> tuple[object, ...]:
     """What two runs must have in common to share a captured step: all that decides it but the weights."""
-    free = ("seed", "weights", "mixing", "resident", "log_every", "evaluate_every", "checkpoint_every")
+    free = {"seed", "weights", "mixing", "resident", "log_every", "evaluate_every", "checkpoint_every"}
+    free |= {"select", "keep_checkpoints", "source_hold_out"}
     fit = {name: value for name, value in plain.as_dict(settings.fit).items() if name not in free}
     backbone = {name: value for name, value in method.backbone.describe().items() if name != "weights"}
     problem = (scenario.setting, len(scenario.classes), scenario.domains, layout, edge, str(device))

@@ -20,11 +20,11 @@ from safetensors.torch import load_file
 from hda import backbones
 from hda.data import augment, pixels
 from hda.data.images import Images, Location, read_labelled, read_unlabelled
-from hda.engine import checkpoint, files, metrics
+from hda.engine import checkpoint, files, metrics, selecting
 from hda.engine.device import choose_device, choose_precision, set_arithmetic
 from hda.engine.evaluate import Evaluation, probabilities, rows_of, score
 from hda.engine.settings import Settings
-from hda.errors import UserError
+from hda.errors import UserError, unknown
 from hda.methods.base import Method
 
 SETTINGS = "settings.json"
@@ -135,11 +135,14 @@ class Run:
         points = [(record["step"], record[name]) for record in self.records if name in record]
         return np.array([s for s, _ in points], dtype=np.int64), np.array([v for _, v in points], dtype=np.float64)
 
-    def method(self) -> Method:
-        """The trained method on the CPU, ready to predict; of an unfinished run, as its last checkpoint has it."""
-        return build(
-            self.settings, self.description["backbone"], self.classes, self.description["domains"], self._weights()
-        )
+    def method(self, checkpoint: str | Path = "last") -> Method:
+        """The trained method on the CPU, ready to predict; of an unfinished run, as its last checkpoint has it.
+
+        Args:
+            checkpoint: "last", or "selected" for the state that `--select` has chosen, or a file of weights.
+        """
+        weights = self._weights(checkpoint)
+        return build(self.settings, self.description["backbone"], self.classes, self.description["domains"], weights)
 
     def predict(
         self,
@@ -148,6 +151,7 @@ class Run:
         root: Location | None = None,
         device: str | None = None,
         batch: int = 256,
+        checkpoint: str = "last",
         skip_broken: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> Predictions:
@@ -158,6 +162,7 @@ class Run:
             root: where a list's paths start.
             device: auto, cpu, cuda or cuda:N; the run's own if not given.
             batch: pictures at once.
+            checkpoint: "last", or "selected" for the state that `--select` has chosen.
             skip_broken: leave out pictures that cannot be read, instead of stopping at the first.
             progress: called with (done, of).
 
@@ -169,7 +174,7 @@ class Run:
         on = choose_device(device or fit.device, fall_back=device is None)
         precision = choose_precision(fit.precision, on)
         set_arithmetic(precision)
-        method = self.method().to(on)
+        method = self.method(checkpoint).to(on)
         backbones.use_precision(method, precision)
         view = augment.evaluation(fit.augment, method.backbone.size, method.backbone.mean, method.backbone.std)
         edge = augment.store_size(fit.augment, method.backbone.size)
@@ -193,6 +198,7 @@ class Run:
         *,
         root: Location | None = None,
         device: str | None = None,
+        checkpoint: str = "last",
         skip_broken: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> Evaluation:
@@ -204,6 +210,7 @@ class Run:
             pictures: a folder or a `.tar` of class folders, or a list file of `path label` lines.
             root: where a list's paths start.
             device: auto, cpu, cuda or cuda:N; the run's own if not given.
+            checkpoint: "last", or "selected" for the state that `--select` has chosen.
             skip_broken: leave out pictures that cannot be read, instead of stopping at the first.
             progress: called with (done, of).
 
@@ -220,7 +227,9 @@ class Run:
                 "name its folders or labels as the run does"
             )
         known = labelled.select(np.flatnonzero(labels >= 0))
-        predictions = self.predict(known.images, device=device, skip_broken=skip_broken, progress=progress)
+        predictions = self.predict(
+            known.images, device=device, checkpoint=checkpoint, skip_broken=skip_broken, progress=progress
+        )
         answer = dict(zip(known.images.names, labels[labels >= 0], strict=True))
         answers = np.array([answer[name] for name in predictions.paths], dtype=np.int64)
         strange = [name for name in labelled.classes if name not in number]
@@ -229,17 +238,31 @@ class Run:
             left_out.append(f"{int((labels < 0).sum()):,} images of classes that the run lacks ({_list(strange)})")
         return replace(score(predictions.labels, answers, len(self.classes)), left_out=tuple(left_out))
 
-    def _weights(self) -> dict[str, torch.Tensor]:
-        path = self.path / MODEL
-        if not path.exists():
-            last = checkpoint.latest(self.path / CHECKPOINTS)
-            if last is None:
-                raise UserError(f"{self.path} has no checkpoint yet: let `hda fit` go on with it (--resume)")
-            path = last / checkpoint.MODEL
+    def _weights(self, which: str | Path) -> dict[str, torch.Tensor]:
+        path = which if isinstance(which, Path) else self._last() if which == "last" else self._selected(which)
         try:
             return load_file(path)
         except SafetensorError as error:
             raise UserError(f"{path} is damaged ({error}): restore it or train again") from None
+
+    def _last(self) -> Path:
+        if (self.path / MODEL).exists():
+            return self.path / MODEL
+        last = checkpoint.latest(self.path / CHECKPOINTS)
+        if last is None:
+            raise UserError(f"{self.path} has no checkpoint yet: let `hda fit` go on with it (--resume)")
+        return last / checkpoint.MODEL
+
+    def _selected(self, which: str) -> Path:
+        if which != "selected":
+            raise unknown("checkpoint", which, ("last", "selected"))
+        path = selecting.selected(self.path, self.records)
+        if path is None:
+            raise UserError(
+                f"{self.path} has no selected checkpoint: it was begun without --select, or has not come to one yet; "
+                "give --checkpoint last"
+            )
+        return path
 
 
 def _list(names: Sequence[str], most: int = 5) -> str:

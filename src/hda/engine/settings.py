@@ -9,11 +9,13 @@ from typing import Any, Literal
 from hda import settings as plain
 from hda.batch import Layout
 from hda.data.scenario import Scenario
-from hda.errors import unknown
+from hda.errors import SettingError, unknown
 from hda.methods.aligned import method_class
 from hda.methods.base import Method
 from hda.recipes.base import Recipe
 from hda.registry import lookup
+from hda.selection import validator
+from hda.selection.hold_out import SHARE
 from hda.settings import setting
 
 
@@ -51,13 +53,24 @@ class FitSettings:
     compile: bool | None = setting(None, "compile the backbone (auto: on a GPU, for runs of 1,000 steps or more)")
     resident: float | None = setting(None, "GiB of pictures to keep on the GPU (auto: what fits); the rest is streamed")
     log_every: int = setting(20, "steps between two lines of metrics")
-    evaluate_every: int = setting(500, "steps between two measurements of target accuracy, with --evaluate")
+    evaluate_every: int = setting(
+        500, "steps between two measurements: of target accuracy with --evaluate, by --select"
+    )
     checkpoint_every: int = setting(500, "steps between two checkpoints")
+    select: str | None = setting(
+        None, "validator that chooses among the states measured, without target labels (`hda list validators`)"
+    )
+    keep_checkpoints: bool = setting(False, "keep the weights of every state measured (every evaluate_every steps)")
+    source_hold_out: float | None = setting(
+        None,
+        "share of each class of the source that is held out of training (auto: 0.1 if the validator needs it, or 0)",
+    )
 
     def __post_init__(self) -> None:
         names = ("steps", "batch", "target_batch", "size", "log_every", "evaluate_every", "checkpoint_every")
         plain.at_least(1, **{name: getattr(self, name) for name in names})
         plain.at_least(0, resident=self.resident)
+        plain.between(0, 0.5, source_hold_out=self.source_hold_out)
         plain.between(0, 2**63 - 1, seed=self.seed)
 
 
@@ -119,7 +132,21 @@ class Settings:
         fit = dataclasses.replace(
             self.fit, steps=self.fit.steps or budget.steps, batch=batch, target_batch=self.fit.target_batch or batch
         )
-        return dataclasses.replace(self, fit=fit)
+        return dataclasses.replace(self, fit=dataclasses.replace(fit, source_hold_out=self._held_out()))
+
+    def _held_out(self) -> float:
+        """The share of the source that is held out.
+
+        Raises:
+            UserError: there is no such validator, or it needs what is refused.
+        """
+        share = self.fit.source_hold_out
+        needed = self.fit.select is not None and "held_out" in validator(self.fit.select).needs
+        if needed and share == 0:
+            raise SettingError(
+                "source_hold_out", f"must be above 0 for the validator {self.fit.select}: give 0.1, or another --select"
+            )
+        return share if share is not None else SHARE if needed else 0.0
 
     def layout(self, scenario: Scenario) -> Layout:
         """Rows of a batch: `batch` a source, `batch` of the labelled target, `target_batch` of the target."""

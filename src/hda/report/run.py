@@ -31,7 +31,7 @@ MEASURES = {
     "transfer": "Transfer: what aligns source and target. An adversarial loss need not fall.",
     "lr": "The learning rate.",
 }
-APART = ("step", "event", "lr", "seconds", "images_per_second", "target_accuracy", "mean_class_accuracy")
+APART = ("step", "event", "lr", "seconds", "images_per_second", "target_accuracy", "mean_class_accuracy", "selected")
 
 
 def run_page(

@@ -38,6 +38,7 @@ def test_an_unlabelled_flat_target_gives_a_run_without_accuracy(hda, here):
         "seconds": seconds,
         "images": {"source": 12, "labelled": 0, "target": 6},
         "domains": 2,
+        "selected": None,
     }
     assert "accuracy" not in told.out.replace('"target_accuracy"', "")
     rows = (here / "run" / "predictions.csv").read_text().splitlines()

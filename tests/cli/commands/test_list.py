@@ -11,6 +11,7 @@ NAMES = {
     "alignments": lambda: registered("alignments"),
     "augmentations": lambda: KINDS,
     "backbones": backbones.available,
+    "validators": lambda: registered("selection"),
 }
 
 

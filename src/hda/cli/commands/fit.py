@@ -128,11 +128,18 @@ def _tell(run: Run) -> dict[str, Any]:
     accuracy = result["target_accuracy"]
     if accuracy is not None:
         print(f"target accuracy {accuracy:.2f} % at the last step")
+    selected = result.get("selected")
+    if selected is not None:
+        measured = selected["target_accuracy"]
+        of = "" if measured is None else f", of target accuracy {measured:.2f} %"
+        print(
+            f"{selected['validator']} chose step {selected['step']}{of}: `hda predict {run.path} PATH --checkpoint selected`"
+        )
     print(
         f"the run is in {run.path}: `hda predict {run.path} PATH` classifies pictures, `hda report {run.path}` draws a page"
     )
     names = ("target_accuracy", "steps", "resumed_from", "seconds", "images", "domains")
-    return {"run": str(run.path), **{name: result[name] for name in names}}
+    return {"run": str(run.path), **{name: result[name] for name in names}, "selected": selected}
 
 
 def _together(begun: Settings, given: dict[str, Any]) -> dict[str, Any]:

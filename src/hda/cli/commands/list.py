@@ -1,4 +1,4 @@
-"""What there is to choose from: methods, heads, alignments, recipes, backbones, augmentations.
+"""What there is to choose from: methods, heads, alignments, recipes, backbones, augmentations, validators.
 
 hda list methods
 hda list backbones resnet      those with "resnet" in the name
@@ -83,4 +83,5 @@ ROOMS: dict[str, Callable[[], list[Row]]] = {
     "recipes": _named("recipes"),
     "backbones": _backbones,
     "augmentations": _augmentations,
+    "validators": _named("selection"),
 }

@@ -34,6 +34,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             args.path,
             root=args.root,
             device=args.device,
+            checkpoint=args.checkpoint,
             skip_broken=args.skip_broken,
             progress=reporter.reading("pictures", 0) if out else None,  # the table is to stand alone
         )

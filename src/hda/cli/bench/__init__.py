@@ -1,0 +1,1 @@
+"""What `hda bench` does: one file for each of its words."""
