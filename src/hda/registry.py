@@ -1,6 +1,6 @@
 """What is there to choose from: every class of a room that has a `name`, found by being in the room.
 
-A method, alignment, recipe or command is one file in its package. Other distributions add theirs through an entry
+A method, alignment, recipe, dataset (room `data.datasets`) or command is one file in its package. Other distributions add theirs through an entry
 point of the group `hda.<room>` (for example `hda.methods`) that names a class.
 """
 
@@ -52,5 +52,5 @@ def lookup(room: str, name: str) -> type[Any]:
     """
     known = registered(room)
     if name not in known:
-        raise unknown(room.rstrip("s"), name, known)
+        raise unknown(room.rpartition(".")[2].rstrip("s"), name, known)
     return known[name]

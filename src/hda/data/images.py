@@ -429,7 +429,7 @@ def _read_list(path: Path, root: Location | None, labelled: bool) -> tuple[Stora
     root = path.parent if root is None else _existing(root)
     storage, find = _finder(root)
     labels: dict[str, str] = {}
-    for number, line in _lines(path):
+    for number, line in read_lines(path):
         image, label = (line, "") if _is_image(line) else [*line.rsplit(maxsplit=1), ""][:2]
         if not _is_image(image) or (labelled and not label):
             form = "path label" if labelled else "path"
@@ -445,7 +445,8 @@ def _read_list(path: Path, root: Location | None, labelled: bool) -> tuple[Stora
     return storage, labels
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a text and their numbers, without those that are empty or begin with a `#`."""
     try:
         with open(path, encoding="utf-8-sig") as file:
             for number, line in enumerate(file, start=1):
