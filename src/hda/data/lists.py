@@ -56,13 +56,16 @@ def find(where: Location, names: Iterable[str], accept: Callable[[Path], bool] =
         names: of the files, the one to prefer first; case, spaces and underscores do not matter.
         accept: whether a file that is called so is meant.
     """
-    folders = list(_homes(Path(where).expanduser()))
-    for name in names:
-        for folder in folders:
-            for path in sorted(folder.glob("*.txt")):
-                if plain(path.stem) == plain(Path(name).stem) and accept(path):
-                    return path
-    return None
+    wanted = list(names)
+    homes = _homes(Path(where).expanduser())
+    return next((path for folder in homes if (path := find_here(folder, wanted, accept)) is not None), None)
+
+
+def find_here(folder: Path, names: Iterable[str], accept: Callable[[Path], bool] = lambda _: True) -> Path | None:
+    """The first of several files that is in a folder itself."""
+    files = {plain(path.stem): path for path in sorted(folder.glob("*.txt"))}
+    found = (files.get(plain(Path(name).stem)) for name in names)
+    return next((path for path in found if path is not None and accept(path)), None)
 
 
 def positions(

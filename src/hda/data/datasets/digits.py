@@ -37,7 +37,7 @@ class Digits(Dataset):
     classes = tuple("0123456789")
     domains = (
         Domain("MNIST", "M", train=60000, test=10000),
-        Domain("MNIST-M", "Y", train=59001, test=9001),
+        Domain("MNIST-M", "MM", train=59001, test=9001),
         Domain("SVHN", "S", train=73257, test=26032),
         Domain("USPS", "U", train=7291, test=2007),
     )
