@@ -73,27 +73,23 @@ def draw(pictures: LabelledImages, shots: int, seed: int, classes: Iterable[str]
     return Split(labelled, rest, notes=tuple(notes))
 
 
-def published(
-    dataset: Dataset, domain: Domain, pictures: LabelledImages, shots: int, lists_in: Location | None = None
-) -> Split | None:
-    """The published split of a domain for that number of shots; None where there is none.
+def published(dataset: Dataset, domain: Domain, pictures: LabelledImages, files: Files) -> Split:
+    """The split of a domain that published lists say.
 
     Args:
         dataset: whose domain it is.
         domain: the target.
         pictures: all of it that is there.
-        shots: 1 or 3.
-        lists_in: where the lists lie; looked for below the dataset's root if not given.
+        files: the lists, as `find` finds them.
 
     Raises:
         UserError: the lists cannot be read, or name pictures that are not there.
     """
-    files = find(dataset, domain, shots, lists_in)
-    if files is None:
-        return None
     few = dataset.positions(files.labelled, domain, pictures)
     rest = dataset.positions(files.unlabelled, domain, pictures)
-    notes = [f"the labelled target is that of {files.labelled.name}, the unlabelled one that of {files.unlabelled.name}"]
+    notes = [
+        f"the labelled target is that of {files.labelled.name}, the unlabelled one that of {files.unlabelled.name}"
+    ]
     both = np.intersect1d(few, rest)
     if len(both):
         notes.append(f"{_pictures(len(both))} of both lists are taken out of the unlabelled one")
@@ -101,7 +97,7 @@ def published(
     neither = len(pictures) - len(few) - len(rest)
     if neither:
         notes.append(f"{_pictures(neither)} of {domain.name} in neither list are not used")
-    notes += _on_shots(pictures, few, shots)
+    notes += _on_shots(pictures, few, files.shots)
     notes += _on_numbers(dataset, domain, files)
     if files.validation is not None:
         within = np.isin(dataset.positions(files.validation, domain, pictures), rest).sum()
@@ -118,6 +114,7 @@ def published(
 class Files:
     """The published lists of one target."""
 
+    shots: int
     labelled: Path
     unlabelled: Path
     validation: Path | None
@@ -135,10 +132,8 @@ def find(dataset: Dataset, domain: Domain, shots: int, lists_in: Location | None
     if not where.is_dir():
         raise UserError(f"{where} is no folder: give --lists the folder of the published lists")
     names = [_file("labeled_target_images", name, shots) for name in domain.folders]
-    if lists_in is None:
-        labelled = lists.find(where, names, lambda path: _is_of(path, dataset))
-    else:
-        labelled = lists.find(where, names)
+    meant = (lambda path: _is_of(path, dataset)) if lists_in is None else (lambda path: True)
+    labelled = lists.find(where, names, meant)
     if labelled is None:
         return None
     home = labelled.parent
@@ -155,8 +150,10 @@ def find(dataset: Dataset, domain: Domain, shots: int, lists_in: Location | None
         pair = of("labeled_target_images", domain, count), of("unlabeled_target_images", domain, count)
         if pair[0] is not None and pair[1] is not None:
             others[count] = (pair[0], pair[1])
-    sources = {other.name: path for other in dataset.domains if (path := of("labeled_source_images", other)) is not None}
-    return Files(labelled, unlabelled, of("validation_target_images", domain, 3), sources, others)
+    sources = {
+        other.name: path for other in dataset.domains if (path := of("labeled_source_images", other)) is not None
+    }
+    return Files(shots, labelled, unlabelled, of("validation_target_images", domain, 3), sources, others)
 
 
 def _on_shots(pictures: LabelledImages, few: Rows, shots: int) -> Iterator[str]:
@@ -186,18 +183,15 @@ def _on_others(
         small, large = sorted((few, other), key=len)
         shared = len(np.intersect1d(small, large))
         if shared < len(small):
-            notes.append(f"of the {len(small):,} labelled pictures of the smaller list only {shared} are in the larger one")
+            notes.append(
+                f"of the {len(small):,} labelled pictures of the smaller list only {shared} are in the larger one"
+            )
         common = np.intersect1d(rest, dataset.positions(unlabelled, domain, pictures))
         notes.append(
-            f"the test lists of {' and '.join(map(str, sorted((count, *_count(files.labelled)))))} shots share "
+            f"the test lists of {min(count, files.shots)} and {max(count, files.shots)} shots share "
             f"{_pictures(len(common))}: accuracies of different shots are to be compared on these, and the result has it"
         )
     return common, notes
-
-
-def _count(path: Path) -> tuple[int, ...]:
-    end = path.stem.rpartition("_")[2]
-    return (int(end),) if end.isdecimal() else ()
 
 
 def _is_of(path: Path, dataset: Dataset) -> bool:

@@ -56,7 +56,9 @@ class TaskName:
         if not target or not all(sources) or "->" in target or "," in target:
             raise UserError(f"the task {text!r} is to have one target and at least one source: {FORM}")
         if "*" in sources and len(sources) > 1:
-            raise UserError(f"the task {text!r} has '*', which stands for all other domains, beside others: give one of both")
+            raise UserError(
+                f"the task {text!r} has '*', which stands for all other domains, beside others: give one of both"
+            )
         return cls(dataset.strip(), sources, target)
 
 
@@ -132,29 +134,36 @@ class _Reading:
     def with_shots(self) -> Task:
         """Semi-supervised."""
         shots = self.shots or 0
-        target, kept = self._train(self.target), None
-        files = None if self.split == "drawn" else splits.find(self.dataset, self.target, shots, self.lists)
-        chosen = files and splits.published(self.dataset, self.target, target, shots, self.lists)
+        target = self._train(self.target)
         sources = [self._train(domain) for domain in self.sources]
-        if chosen is None:
-            if self.split == "published" or self.lists is not None:
-                raise UserError(
-                    f"{self.lists or self.dataset.root} has no published lists of {self.dataset.title} for "
-                    f"{self.target.name} and {shots} shots: give --lists DIR, or --split drawn"
-                )
-            chosen = splits.draw(target, shots, self.seed, {name for source in sources for name in source.classes})
-            if self.split is None:
-                kept = f"no published lists for {shots} shots of {self.target.name} are in {self.dataset.root}"
-        elif files is not None:
-            sources = [self._listed(domain, pictures, files) for domain, pictures in zip(self.sources, sources, strict=True)]
-        few, rest = target.select(chosen.labelled), target.select(chosen.unlabelled)
-        few, dropped = _shared(few, sources)
+        files = None if self.split == "drawn" else splits.find(self.dataset, self.target, shots, self.lists)
+        if files is None:
+            chosen = self._drawn(target, sources, shots)
+        else:
+            chosen = splits.published(self.dataset, self.target, target, files)
+            sources = [self._listed(*pair, files) for pair in zip(self.sources, sources, strict=True)]
+        few, dropped = _shared(target.select(chosen.labelled), sources)
+        rest = target.select(chosen.unlabelled)
         scenario = Scenario.of(sources, rest.images, few.compact(), apart=True)
-        notes = [*scenario.notes, *([kept] if kept else []), *chosen.notes, *dropped]
-        task = self._task(replace(scenario, notes=tuple(notes)), None if self.dataset.parts else rest)
-        if chosen.common is None or self.dataset.parts:
+        scenario = replace(scenario, notes=(*scenario.notes, *chosen.notes, *dropped))
+        if self.dataset.parts:
+            return self._task(scenario, None)
+        task = self._task(scenario, rest)
+        if chosen.common is None:
             return task
         return task._replace(answers=replace(task.answers, common=np.isin(chosen.unlabelled, chosen.common)))
+
+    def _drawn(self, target: LabelledImages, sources: Sequence[LabelledImages], shots: int) -> splits.Split:
+        if self.split == "published" or self.lists is not None:
+            raise UserError(
+                f"{self.lists or self.dataset.root} has no published lists of {self.dataset.title} for "
+                f"{self.target.name} and {shots} shots: give --lists DIR, or --split drawn"
+            )
+        drawn = splits.draw(target, shots, self.seed, {name for source in sources for name in source.classes})
+        if self.split == "drawn":
+            return drawn
+        none = f"there are no published lists of {shots} shots of {self.target.name} in {self.dataset.root}"
+        return replace(drawn, notes=(none, *drawn.notes))
 
     def _task(self, scenario: Scenario, measured: LabelledImages | None) -> Task:
         """The scenario with its answers: for the pictures given, else for the target's test part."""

@@ -71,8 +71,8 @@ class Dataset:
 
     name: ClassVar[str]
     title: ClassVar[str]
-    domains: tuple[Domain, ...]
-    classes: tuple[str, ...]  # as their folders are called
+    domains: tuple[Domain, ...] = ()
+    classes: tuple[str, ...] = ()  # as their folders are called
     citation: ClassVar[str]
     licence: ClassVar[str]
     homepage: ClassVar[str]
@@ -250,3 +250,7 @@ def words(text: str) -> tuple[str, ...]:
     """Names of classes, written one after the other."""
     return tuple(text.split())
 
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Counts of classes, written one after the other."""
+    return tuple(map(int, text.split()))

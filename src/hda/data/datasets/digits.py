@@ -16,7 +16,9 @@ from hda.data.datasets.base import Dataset, Domain, Download, Part
 from hda.data.images import Images, LabelledImages, Location, from_arrays, read_labelled
 from hda.errors import UserError
 
-Arrays = tuple[NDArray[np.uint8], NDArray[np.int64]]  # pictures (n, height, width) or (n, height, width, 3), digits (n,)
+Arrays = tuple[
+    NDArray[np.uint8], NDArray[np.int64]
+]  # pictures (n, height, width) or (n, height, width, 3), digits (n,)
 MNIST_MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist", "http://yann.lecun.com/exdb/mnist")
 USPS_SERVER = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass"
 SVHN_SERVER = "http://ufldl.stanford.edu/housenumbers"

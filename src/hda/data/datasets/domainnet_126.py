@@ -40,7 +40,9 @@ class DomainNet126(Dataset):
     )
     others = False
     more = True
-    citation = "Saito, Kim, Sclaroff, Darrell and Saenko: Semi-supervised Domain Adaptation via Minimax Entropy, ICCV 2019"
+    citation = (
+        "Saito, Kim, Sclaroff, Darrell and Saenko: Semi-supervised Domain Adaptation via Minimax Entropy, ICCV 2019"
+    )
     licence = "DomainNet's: fair use for research and education, not commercial"
     homepage = "https://github.com/VisionLearningGroup/SSDA_MME"
     downloads = (

@@ -17,12 +17,12 @@ class Folder(Dataset):
     licence = "yours"
     homepage = ""
     manual = "put a folder for each domain, with a folder for each class in it, into the folder"
-    domains = ()
-    classes = ()
 
     def __init__(self, root: Location) -> None:
         super().__init__(root)
-        names = sorted({p.name if p.is_dir() else p.stem for p in self._at(self.root) if p.is_dir() or p.suffix == ".tar"})
+        names = sorted(
+            {p.name if p.is_dir() else p.stem for p in self._at(self.root) if p.is_dir() or p.suffix == ".tar"}
+        )
         alike: dict[str, str] = {}
         for name in names:
             if alike.setdefault(plain(name), name) != name:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from hda.data.datasets.base import Dataset, Domain, words
 
 
@@ -16,19 +18,21 @@ class OfficeCaltech10(Dataset):
     title = "Office-Caltech10"
     classes = words("back_pack bike calculator headphones keyboard laptop_computer monitor mouse mug projector")
     others = False
-    aliases = {
-        "backpack": "back_pack",
-        "touring-bike": "bike",
-        "headphone": "headphones",
-        "head-phones": "headphones",
-        "computer-keyboard": "keyboard",
-        "laptop": "laptop_computer",
-        "laptop-101": "laptop_computer",
-        "computer-monitor": "monitor",
-        "computer-mouse": "mouse",
-        "coffee-mug": "mug",
-        "video-projector": "projector",
-    }
+    aliases = MappingProxyType(
+        {
+            "backpack": "back_pack",
+            "touring-bike": "bike",
+            "headphone": "headphones",
+            "head-phones": "headphones",
+            "computer-keyboard": "keyboard",
+            "laptop": "laptop_computer",
+            "laptop-101": "laptop_computer",
+            "computer-monitor": "monitor",
+            "computer-mouse": "mouse",
+            "coffee-mug": "mug",
+            "video-projector": "projector",
+        }
+    )
     domains = (
         Domain("Amazon", "A", images=958, per_class=(92, 82, 94, 99, 100, 100, 99, 100, 94, 98)),
         Domain("Caltech", "C", ("Caltech10", "Caltech256"), images=1123),
