@@ -21,6 +21,14 @@ class SettingError(UserError):
         self.name, self.wrong = name, wrong
 
 
+class UnmetError(UserError):
+    """Something was looked into and is not as it should be: the command still gives the result that `--json` asks for."""
+
+    def __init__(self, message: str, result: object) -> None:
+        super().__init__(message)
+        self.result = result
+
+
 def unknown(kind: str, given: object, known: Iterable[str], see: str | None = None) -> UserError:
     """The error for a value that is not among the known ones, with the nearest right ones.
 

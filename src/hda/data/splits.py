@@ -51,8 +51,9 @@ def draw(pictures: LabelledImages, shots: int, seed: int, classes: Iterable[str]
     """
     drawn: list[int] = []
     short: list[str] = []
+    among = set(pictures.classes if classes is None else classes)
     for label, name in enumerate(pictures.classes):
-        if classes is not None and name not in set(classes):
+        if name not in among:
             continue
         rows = np.flatnonzero(pictures.labels == label).tolist()
         if len(rows) < shots:
@@ -132,7 +133,11 @@ def find(dataset: Dataset, domain: Domain, shots: int, lists_in: Location | None
     if not where.is_dir():
         raise UserError(f"{where} is no folder: give --lists the folder of the published lists")
     names = [_file("labeled_target_images", name, shots) for name in domain.folders]
-    meant = (lambda path: _is_of(path, dataset)) if lists_in is None else (lambda path: True)
+
+    def meant(path: Path) -> bool:
+        """What is looked for may be another dataset's; what the user names is read, and refused if it is."""
+        return lists_in is not None or _is_of(path, dataset)
+
     labelled = lists.find(where, names, meant)
     if labelled is None:
         return None
