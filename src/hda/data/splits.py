@@ -58,7 +58,8 @@ def draw(pictures: LabelledImages, shots: int, seed: int, classes: Iterable[str]
         rows = np.flatnonzero(pictures.labels == label).tolist()
         if len(rows) < shots:
             short.append(f"{name} ({len(rows)})")
-        drawn += sorted(rows, key=lambda row, name=name: _rank(seed, name, pictures.images.names[row]))[:shots]
+        ranked = sorted((_rank(seed, name, pictures.images.names[row]), row) for row in rows)
+        drawn += [row for _, row in ranked[:shots]]
     labelled = np.array(sorted(drawn), dtype=np.int64)
     rest = np.setdiff1d(np.arange(len(pictures)), labelled)
     if not len(rest):

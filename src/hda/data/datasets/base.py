@@ -140,11 +140,11 @@ class Dataset:
 
     def advice(self, domain: Domain) -> str:
         """What to do about a domain that is not there."""
-        spelled = domain.spellings[0] if domain.spellings else domain.name
+        spelled = " or ".join(repr(name) for name in domain.folders[:2])
         near = [path.name for path in self._at(self.root) if nearest(path.stem, [domain.name, *domain.spellings])]
         if near:
             return f"rename {sorted(near)[0]!r} to {domain.name!r} if that is it"
-        return f"put its folder there as {domain.name!r} or {spelled!r} (`hda data check {self.name}` looks again)"
+        return f"put its folder there as {spelled} (`hda data check {self.name}` looks again)"
 
     def part_list(self, domain: Domain, part: Part, lists_in: Location | None = None) -> Path:
         """The file that lists a part of a domain's official split.
