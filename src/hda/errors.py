@@ -25,6 +25,14 @@ class NotFiniteError(UserError):
     """Training has left the numbers: its settings do not work."""
 
 
+class UnmetError(UserError):
+    """Something was looked into and is not as it should be: the command still gives the result that `--json` asks for."""
+
+    def __init__(self, message: str, result: object) -> None:
+        super().__init__(message)
+        self.result = result
+
+
 def unknown(kind: str, given: object, known: Iterable[str], see: str | None = None) -> UserError:
     """The error for a value that is not among the known ones, with the nearest right ones.
 

@@ -1,7 +1,7 @@
 """What is there to choose from: every class of a room that has a `name`, found by being in the room.
 
-A method, alignment, recipe or command is one file in its package. Other distributions add theirs through an entry
-point of the group `hda.<room>` (for example `hda.methods`) that names a class.
+A method, alignment, recipe, dataset (its room is `data.datasets`) or command is one file in its package. Other
+distributions add theirs through an entry point of the group `hda.<room>` (for example `hda.methods`) that names a class.
 """
 
 from __future__ import annotations
@@ -65,5 +65,5 @@ def lookup(room: str, name: str) -> type[Any]:
     """
     known = registered(room)
     if name not in known:
-        raise unknown(room.rstrip("s"), name, known)
+        raise unknown(room.rpartition(".")[2].rstrip("s"), name, known)
     return known[name]

@@ -18,11 +18,11 @@ from typing import NoReturn, Protocol
 import hda
 from hda.cli.options import flag
 from hda.cli.text import paragraphs, wrap
-from hda.errors import SettingError, UserError, nearest, unknown
+from hda.errors import SettingError, UnmetError, UserError, nearest, unknown
 
 ABOUT = """Domain adaptation for image classifiers: train on labelled pictures of one kind, classify unlabelled pictures of
 another. `hda demo` shows it in two minutes; `hda fit --source LABELLED --target UNLABELLED` does it with your pictures."""
-ORDER = ("demo", "fit", "predict", "evaluate", "report", "list", "doctor")
+ORDER = ("demo", "fit", "predict", "evaluate", "report", "data", "list", "doctor")
 USER_ERROR, INTERRUPTED = 2, 130
 
 
@@ -116,7 +116,12 @@ def _main(words: list[str]) -> int:
         raise _not_understood(parser, words, left[0])
     _check_not_empty(parser, args)
     _log_to_stderr()
-    result = command.run(args)
+    try:
+        result = command.run(args)
+    except UnmetError as error:
+        if args.json:
+            print(json.dumps(error.result), flush=True)
+        raise
     if args.json:
         print(json.dumps(result), flush=True)
     return 0

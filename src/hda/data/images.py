@@ -70,7 +70,7 @@ class Images:
 
     def array(self, index: int) -> NDArray[np.uint8] | None:
         """One picture as it lies in memory, (height, width, 3); None where the set is not in memory."""
-        return self.storage.array(self.names[index]) if isinstance(self.storage, _Memory) else None
+        return self.storage.array(self.names[index]) if isinstance(self.storage, _Memory | _Several) else None
 
     def stamp(self, index: int) -> tuple[int, int]:
         """Size in bytes and modification time in nanoseconds: they change when the picture does.
@@ -119,6 +119,13 @@ class LabelledImages:
         """The pictures at those positions, in that order; the classes stay all the same."""
         rows = np.asarray(indices, dtype=np.int64)
         return LabelledImages(self.images.select(rows), self.labels[rows], self.classes)
+
+    def compact(self) -> LabelledImages:
+        """The same pictures without the classes that none of them has."""
+        present = np.unique(self.labels)
+        table = np.full(len(self.classes), -1, dtype=np.int64)
+        table[present] = np.arange(len(present))
+        return LabelledImages(self.images, table[self.labels], tuple(self.classes[index] for index in present))
 
     def renumbered(self, classes: tuple[str, ...]) -> LabelledImages:
         """The same pictures, their classes matched by name with `classes`, which has them all."""
@@ -208,6 +215,44 @@ def from_arrays(
     rows = {f"{row:07d}": row for row in range(len(pixels))}
     images = Images(_Memory(pixels, rows, name), rows, None, name)
     return images if labels is None else LabelledImages(images, np.asarray(labels), tuple(classes))
+
+
+def unite(parts: Sequence[LabelledImages]) -> LabelledImages:
+    """Several sets, numbered by one tuple of classes, as one; each name begins with its set's."""
+    if any(part.classes != parts[0].classes for part in parts):
+        raise ValueError("sets to unite are numbered by one tuple of classes")
+    name = "+".join(part.images.name for part in parts)
+    places: dict[str, tuple[Storage, str]] = {}
+    for number, part in enumerate(parts):
+        called = part.images.name if len({p.images.name for p in parts}) == len(parts) else f"{number}"
+        places |= {f"{called}/{own}": (part.images.storage, own) for own in part.images.names}
+    labels = np.concatenate([part.labels for part in parts])
+    origins = [part.images.origin.resolve() for part in parts if part.images.origin is not None]
+    origin = Path(os.path.commonpath(origins)) / name if len(origins) == len(parts) else None
+    return LabelledImages(Images(_Several(places), places, origin, name), labels, parts[0].classes)
+
+
+@dataclass(frozen=True)
+class _Several:
+    """Pictures of several storages."""
+
+    places: Mapping[str, tuple[Storage, str]]
+
+    def array(self, name: str) -> NDArray[np.uint8] | None:
+        storage, own = self.places[name]
+        return storage.array(own) if isinstance(storage, _Memory) else None
+
+    def read(self, name: str) -> bytes:
+        storage, own = self.places[name]
+        return storage.read(own)
+
+    def stamp(self, name: str) -> tuple[int, int]:
+        storage, own = self.places[name]
+        return storage.stamp(own)
+
+    def where(self, name: str) -> str:
+        storage, own = self.places[name]
+        return storage.where(own)
 
 
 @dataclass(frozen=True)
@@ -429,7 +474,7 @@ def _read_list(path: Path, root: Location | None, labelled: bool) -> tuple[Stora
     root = path.parent if root is None else _existing(root)
     storage, find = _finder(root)
     labels: dict[str, str] = {}
-    for number, line in _lines(path):
+    for number, line in read_lines(path):
         image, label = (line, "") if _is_image(line) else [*line.rsplit(maxsplit=1), ""][:2]
         if not _is_image(image) or (labelled and not label):
             form = "path label" if labelled else "path"
@@ -445,7 +490,8 @@ def _read_list(path: Path, root: Location | None, labelled: bool) -> tuple[Stora
     return storage, labels
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a text and their numbers, without those that are empty or begin with a `#`."""
     try:
         with open(path, encoding="utf-8-sig") as file:
             for number, line in enumerate(file, start=1):

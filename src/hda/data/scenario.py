@@ -19,7 +19,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hda.data.images import Images, Indices, LabelledImages, Location, is_list, read_labelled, read_unlabelled
+from hda.data.images import (
+    Images,
+    Indices,
+    LabelledImages,
+    Location,
+    is_list,
+    read_labelled,
+    read_unlabelled,
+    unite,
+)
 from hda.errors import UserError
 
 Setting = Literal["uda", "msda", "ssda"]
@@ -52,6 +61,9 @@ class Scenario:
         target: Location,
         labelled: Location | None = None,
         root: Location | None = None,
+        *,
+        shots: int | None = None,
+        seed: int = 0,
     ) -> Scenario:
         """A scenario from what lies on disk: folders, `.tar` files and lists, in any mixture.
 
@@ -60,6 +72,9 @@ class Scenario:
             target: pictures whose labels, if there are any, are not read (`read_unlabelled`).
             labelled: the labelled part of the target, with class names of the sources.
             root: the folder or `.tar` that the paths of lists start from; each list's own folder if not given.
+            shots: instead of `labelled`: so many pictures of each class of the target, which has class folders, are
+                drawn and labelled. Only their labels are kept.
+            seed: of that draw.
 
         Raises:
             UserError: something cannot be read, is given twice, or does not go with the rest.
@@ -69,15 +84,25 @@ class Scenario:
             raise UserError("no source is given: give the path of at least one")
         _check_paths(given, target, labelled, root)
         sources = [read_labelled(path, root) for path in given]
+        if shots is not None:
+            return cls._with_shots(sources, target, root, labelled, shots, seed)
         unlabelled = read_unlabelled(target, root)
         few = None if labelled is None else read_labelled(labelled, root, complete=False)
         return cls.of(sources, unlabelled, few)
 
     @classmethod
-    def of(cls, sources: Sequence[LabelledImages], target: Images, labelled: LabelledImages | None = None) -> Scenario:
+    def of(
+        cls,
+        sources: Sequence[LabelledImages],
+        target: Images,
+        labelled: LabelledImages | None = None,
+        *,
+        apart: bool = False,
+    ) -> Scenario:
         """A scenario of sets that may number their classes differently: classes are matched by name.
 
-        Pictures of the labelled target that are in the unlabelled one too are taken out of the latter.
+        Pictures of the labelled target that are in the unlabelled one too are taken out of the latter, unless the two
+        are known to be `apart`, since they are parts of one set.
 
         Raises:
             UserError: the labelled target has a class that no source has, or a set is left without pictures.
@@ -87,7 +112,7 @@ class Scenario:
         _check_apart(sources, target)
         if labelled is not None:
             _check_classes(labelled, classes)
-            target, taken = _without(target, labelled.images)
+            target, taken = (target, 0) if apart else _without(target, labelled.images)
             if taken:
                 notes.append(f"{_images(taken)} of the labelled target are taken out of the unlabelled target")
             lacking = sorted(set(classes) - set(labelled.classes))
@@ -95,6 +120,32 @@ class Scenario:
                 notes.append(f"the labelled target {labelled.images.name} lacks {_classes(lacking, len(classes))}")
             labelled = labelled.renumbered(classes)
         return cls(tuple(source.renumbered(classes) for source in sources), target, labelled, classes, tuple(notes))
+
+    @classmethod
+    def _with_shots(
+        cls,
+        sources: Sequence[LabelledImages],
+        target: Location,
+        root: Location | None,
+        labelled: Location | None,
+        shots: int,
+        seed: int,
+    ) -> Scenario:
+        from hda.data.splits import draw
+
+        if labelled is not None:
+            raise UserError(f"{labelled} is the labelled target and {shots} shots are to be drawn: give one of the two")
+        images = read_unlabelled(target, root)
+        if not is_list(target) and all("/" not in name for name in images.names):
+            raise UserError(f"{target} has no class folders to draw {shots} shots from: give --labelled PATH instead")
+        pictures = read_labelled(target, root, complete=False)
+        classes = {name for source in sources for name in source.classes}
+        if not classes & set(pictures.classes):
+            raise UserError(_nothing_shared(target, pictures.classes, sorted(classes), "leave --shots out"))
+        split = draw(pictures, shots, seed, classes)
+        few = pictures.select(split.labelled).compact()
+        scenario = cls.of(sources, pictures.images.select(split.unlabelled), few, apart=True)
+        return replace(scenario, notes=(*scenario.notes, *split.notes))
 
     @property
     def setting(self) -> Setting:
@@ -112,6 +163,14 @@ class Scenario:
     def name(self) -> str:
         """The task as tables call it, for example "Art,Product->Clipart"."""
         return f"{','.join(source.images.name for source in self.sources)}->{self.target.name}"
+
+    def combined(self) -> Scenario:
+        """The same task with all sources as one domain: what the literature calls "sources combined"."""
+        if len(self.sources) == 1:
+            return self
+        names = ", ".join(source.images.name for source in self.sources)
+        note = f"the sources {names} are combined: methods see one domain"
+        return replace(self, sources=(unite(self.sources),), notes=(*self.notes, note))
 
     def fingerprint(self) -> str:
         """A digest of every name, stamp and visible label: another after any change."""
@@ -149,9 +208,11 @@ class Scenario:
 class Answers:
     """The true classes of a target's pictures. Only the evaluator is handed these, never a method."""
 
-    labels: NDArray[np.int64]  # one a picture, in the target's order; -1: not scored, the source lacks its class
+    labels: NDArray[np.int64]  # one a picture, in the pictures' order; -1: not scored, the source lacks its class
     classes: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    images: Images | None = None  # the test pictures, where the target has a test part; None: the scenario's target
+    common: NDArray[np.bool_] | None = None  # pictures on which to give the accuracy again: tested in other splits too
 
     def __post_init__(self) -> None:
         labels = np.array(self.labels, dtype=np.int64)
@@ -162,16 +223,32 @@ class Answers:
         return len(self.labels)
 
     @classmethod
-    def read(cls, target: Location, scenario: Scenario, root: Location | None = None) -> Answers:
+    def read(
+        cls, target: Location, scenario: Scenario, root: Location | None = None, *, strict: bool = False
+    ) -> Answers:
         """The target's folder names, or its list's labels, taken for the truth, in the order of `scenario.target`.
+
+        Args:
+            target: where the scenario's target was read from.
+            scenario: whose target it is.
+            root: where a list's paths start.
+            strict: refuse a target with classes that the sources lack, instead of leaving them out of the accuracy.
 
         Raises:
             UserError: there are no class folders or labels, or none is a class of the source.
         """
-        return cls.of(target, scenario.target, scenario.classes, root)
+        return cls.of(target, scenario.target, scenario.classes, root, strict=strict)
 
     @classmethod
-    def of(cls, path: Location, images: Images, classes: Sequence[str], root: Location | None = None) -> Answers:
+    def of(
+        cls,
+        path: Location,
+        images: Images,
+        classes: Sequence[str],
+        root: Location | None = None,
+        *,
+        strict: bool = False,
+    ) -> Answers:
         """The true classes of `images`, which were read from that path without labels, as numbers into `classes`.
 
         Raises:
@@ -180,21 +257,46 @@ class Answers:
         if images.names and not is_list(path) and all("/" not in name for name in images.names):
             raise UserError(f"{path} has no class folders, so its true labels are unknown: leave --evaluate out")
         truth = read_labelled(path, root, complete=False)
-        number = {name: index for index, name in enumerate(classes)}
-        table = np.array([number.get(name, -1) for name in truth.classes], dtype=np.int64)
         row = {name: index for index, name in enumerate(truth.images.names)}
         missing = next((name for name in images.names if name not in row), None)
         if missing is not None:
             raise UserError(f"{path} has no label for {missing}: give the target itself")
-        raw = truth.labels[[row[name] for name in images.names]]
-        if (table[raw] < 0).all():
-            present = [truth.classes[index] for index in np.unique(raw)]
-            raise UserError(_nothing_shared(path, present, classes))
-        return cls(table[raw], tuple(classes), tuple(_notes_on_answers(raw, truth.classes, classes, images.name)))
+        own = truth.select([row[name] for name in images.names])
+        return cls.known(replace(own, images=images), classes, path, strict=strict)
+
+    @classmethod
+    def known(
+        cls, truth: LabelledImages, classes: Sequence[str], path: Location | None = None, *, strict: bool = False
+    ) -> Answers:
+        """The answers for pictures whose true classes are given, as numbers into `classes`.
+
+        Raises:
+            UserError: none is among `classes`, or, if `strict`, one is not.
+        """
+        number = {name: index for index, name in enumerate(classes)}
+        table = np.array([number.get(name, -1) for name in truth.classes], dtype=np.int64)
+        labels = table[truth.labels]
+        present = [truth.classes[index] for index in np.unique(truth.labels)]
+        if (labels < 0).all():
+            raise UserError(_nothing_shared(path or truth.images.name, present, classes, "leave --evaluate out"))
+        strange = [name for name in present if name not in number]
+        if strict and strange:
+            raise UserError(
+                f"the target {truth.images.name} has {_classes(strange, len(present))}, which the source lacks: leave "
+                "--strict out to train on them without labels and leave them out of the accuracy"
+            )
+        notes = tuple(_notes_on_answers(truth.labels, truth.classes, classes, truth.images.name))
+        return cls(labels, tuple(classes), notes)
 
     def select(self, indices: Indices) -> Answers:
         """The answers for the pictures at those positions, in that order."""
-        return replace(self, labels=self.labels[np.asarray(indices, dtype=np.int64)])
+        rows = np.asarray(indices, dtype=np.int64)
+        return replace(
+            self,
+            labels=self.labels[rows],
+            images=None if self.images is None else self.images.select(rows),
+            common=None if self.common is None else self.common[rows],
+        )
 
 
 def _check_paths(
@@ -295,9 +397,9 @@ def _notes_on_answers(
         yield f"the target {target} lacks {_classes(lacking, len(classes))}"
 
 
-def _nothing_shared(path: Location, truth: Sequence[str], classes: Sequence[str]) -> str:
+def _nothing_shared(path: Location, truth: Sequence[str], classes: Sequence[str], otherwise: str) -> str:
     near = next(((name, other) for name in truth if (other := _near(name, classes))), None)
-    remedy = f"rename its {near[0]!r} to {near[1]!r} and so on" if near else "leave --evaluate out"
+    remedy = f"rename its {near[0]!r} to {near[1]!r} and so on" if near else otherwise
     return f"no class of {path} ({_list(truth)}) is among the source's ({_list(classes)}): {remedy}"
 
 

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from hda.data.scenario import Answers, Scenario
 from hda.engine import checkpoint, files
 from hda.engine import run as folder
 from hda.engine.device import choose_device, choose_precision, set_arithmetic
-from hda.engine.evaluate import evaluate, outputs, probabilities
+from hda.engine.evaluate import Evaluation, evaluate, outputs, probabilities
 from hda.engine.feeder import Bank, Feeder, fits
 from hda.engine.lock import locked
 from hda.engine.metrics import Metrics
@@ -59,7 +60,7 @@ def fit(
     Args:
         scenario: whose pictures, and which labels, training may see.
         out: the run's folder; `runs/<method>-<task>-<seed>` if not given.
-        evaluate: the target's true labels, for measuring alone: training never sees them.
+        evaluate: the true labels of the target, or of its test part, for measuring alone: training never sees them.
         resume: go on with the run in `out` from its last checkpoint, exactly as if it had never stopped.
         skip_broken: leave out pictures that cannot be read, instead of stopping at the first.
         origin: plain data about where the scenario came from, kept with the settings.
@@ -79,11 +80,8 @@ def fit(
         raise UserError(
             f"method {settings.fit.method!r} does not know the setting {scenario.setting}: it works for {known}"
         )
-    if evaluate is not None and (len(evaluate), evaluate.classes) != (len(scenario.target), scenario.classes):
-        raise UserError(
-            f"the answers are not those of the {len(scenario.target):,} pictures of {scenario.target.name}: "
-            "give the ones that Answers.read makes for this scenario"
-        )
+    if evaluate is not None:
+        _check_answers(evaluate, scenario)
     path = Path(out) if out is not None else default_folder(settings, scenario)
     device = choose_device(settings.fit.device)
     begun = resume and (path / folder.SETTINGS).exists()
@@ -132,6 +130,7 @@ class Material:
     bank: Bank  # all sources, the labelled target, the target
     edge: int
     held_out: np.ndarray  # rows of the bank that are pictures of a source held out of training
+    test: np.ndarray | None = None  # the target's test part, where there is one: never in the bank
 
     @classmethod
     def read(
@@ -157,7 +156,9 @@ class Material:
         held = rows_held_out(kept, settings.fit.source_hold_out or 0.0, settings.fit.seed)
         if settings.fit.source_hold_out and not len(held):
             raise UserError("no picture of the source can be held out: every class has a single one, give more")
-        return cls(kept, answers.select(target.kept) if answers else None, Bank(arrays), edge, held)
+        test = load(answers.images) if answers and answers.images else None
+        found = answers.select((test or target).kept) if answers else None
+        return cls(kept, found, Bank(arrays), edge, held, test.array if test else None)
 
     @property
     def labels(self) -> np.ndarray:
@@ -170,12 +171,13 @@ class Material:
     @property
     def counts(self) -> dict[str, int]:
         scenario = self.scenario
-        return {
+        counts = {
             "source": sum(len(source) for source in scenario.sources),
             "labelled": len(scenario.labelled) if scenario.labelled else 0,
             "target": len(scenario.target),
             **({"held_out": len(self.held_out)} if len(self.held_out) else {}),
         }
+        return counts if self.test is None else counts | {"test": len(self.test)}
 
     @property
     def trained_on(self) -> np.ndarray:
@@ -314,8 +316,10 @@ class Training:
         record: dict[str, Any] = {"step": self.done}
         predictions, seen = None, self._see() if self.selecting.validator else None
         if self.material.answers:
-            predictions = self._predict() if seen is None else self._predictions(seen.target)
-            found = evaluate(predictions.labels, self.material.answers)
+            answers = self.material.answers
+            known = seen is not None and answers.images is None
+            predictions = self._predictions(seen.target) if seen and known else self._predict(answers.images)
+            found = evaluate(predictions.labels, answers)
             record |= {"target_accuracy": found.accuracy, "mean_class_accuracy": found.mean_class_accuracy}
         if self.selecting.active:
             record |= self.selecting.add(self.done, seen, self.step.method.state_dict, self._durable)
@@ -372,16 +376,17 @@ class Training:
         """Pictures at once that are looked at and not trained on."""
         return 512 if self.device.type == "cuda" else 128
 
-    def _predict(self) -> Predictions:
-        """Class probabilities of every target picture, as the method is now."""
-        target = self.material.scenario.target
+    def _predict(self, test: Images | None = None) -> Predictions:
+        """Class probabilities of every picture of the target, or of its test part, as the method is now."""
+        target = test or self.material.scenario.target
         first = int(self.material.bank.starts[-1]) - len(target)
+        arrays = self.material.bank.arrays[-1] if test is None else self.material.test
+        assert arrays is not None
 
         def pictures(start: int, stop: int) -> Tensor:
-            if self.resident is not None:
+            if self.resident is not None and test is None:
                 return self.resident[first + start : first + stop]
-            array = self.material.bank.arrays[-1][start:stop]
-            return torch.from_numpy(np.array(array)).to(self.device)
+            return torch.from_numpy(np.array(arrays[start:stop])).to(self.device)
 
         found = probabilities(self.step.method, pictures, len(target), self.view, self._batch).cpu().numpy()
         if not np.isfinite(found).all():
@@ -397,14 +402,19 @@ class Training:
         self.done, self.summed, self.seconds = saved.step, saved.plain["summed"], saved.plain["seconds"]
 
     def _finish(self) -> None:
-        predictions = self.predictions or self._predict()
+        answers = self.material.answers
+        predictions = self.predictions or self._predict(answers.images if answers else None)
         self.checkpoints.wait()
         last = checkpoint.latest(self.path / folder.CHECKPOINTS)
         assert last is not None
         files.copy(last / checkpoint.MODEL, self.path / folder.MODEL)
         selected = self.selecting.finish()
-        predictions.write(self.path / folder.PREDICTIONS)
-        found = evaluate(predictions.labels, self.material.answers) if self.material.answers else None
+        if answers and answers.images:  # then the target's own pictures have been predicted nowhere yet
+            predictions.write(self.path / folder.TEST_PREDICTIONS)
+            self._predict().write(self.path / folder.PREDICTIONS)
+        else:
+            predictions.write(self.path / folder.PREDICTIONS)
+        found = evaluate(predictions.labels, answers) if answers else None
         seconds = self._elapsed()
         files.write_json(
             self.path / folder.RESULT,
@@ -414,12 +424,15 @@ class Training:
                 "method": self.settings.method_class.name,
                 "target_accuracy": found.accuracy if found else None,
                 "mean_class_accuracy": found.mean_class_accuracy if found else None,
+                "per_class": _per_class(found, self.material.scenario.classes) if found else None,
                 **_chosen(selected, Run(self.path).curve("target_accuracy")),
+                **_on_common(predictions, answers),
                 "steps": self.steps,
                 "resumed_from": self.resumed_from,
                 "seconds": round(seconds, 3),
                 "images": self.material.counts,
                 "domains": self.material.scenario.domains,
+                "notes": [*self.material.scenario.notes, *(answers.notes if answers else ())],
                 "device": device_name(self.device),
                 "precision": self.precision,
                 "versions": {"hda": hda.__version__, "torch": torch.__version__},
@@ -432,6 +445,11 @@ class Training:
 
     def _elapsed(self) -> float:
         return self.seconds + time.perf_counter() - self.started
+
+
+def _per_class(found: Evaluation, classes: Sequence[str]) -> dict[str, float]:
+    """Accuracy of each class that has pictures, in percent."""
+    return {name: float(share) for name, share in zip(classes, found.per_class, strict=True) if np.isfinite(share)}
 
 
 def _chosen(selected: dict[str, Any] | None, curve: tuple[np.ndarray, np.ndarray]) -> dict[str, Any]:
@@ -448,6 +466,37 @@ def _chosen(selected: dict[str, Any] | None, curve: tuple[np.ndarray, np.ndarray
 def device_name(device: torch.device) -> str:
     """What the device is, in its maker's words."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+
+
+def _check_answers(answers: Answers, scenario: Scenario) -> None:
+    """Insist that answers belong to a scenario, and that no test picture is trained on.
+
+    Raises:
+        UserError: they do not, or one is.
+    """
+    pictures = answers.images or scenario.target
+    if (len(answers), answers.classes) != (len(pictures), scenario.classes):
+        raise UserError(
+            f"the answers are not those of the {len(pictures):,} pictures of {pictures.name}: "
+            "give the ones that Answers.read makes for this scenario"
+        )
+    if answers.images and answers.images.origin is not None:
+        places = {answers.images.where(index) for index in range(len(answers))}
+        for part in (*(source.images for source in scenario.sources), scenario.target):
+            shared = next((place for place in map(part.where, range(len(part))) if place in places), None)
+            if shared is not None:
+                raise UserError(f"{shared} of {part.name} is a test picture too: give parts that share none")
+
+
+def _on_common(predictions: Predictions, answers: Answers | None) -> dict[str, Any]:
+    """The accuracy on those test pictures that other splits of the target test on, too."""
+    if answers is None or answers.common is None:
+        return {}
+    rows = np.flatnonzero(answers.common & (answers.labels >= 0))
+    if not len(rows):
+        return {}
+    found = evaluate(predictions.labels[rows], answers.select(rows))
+    return {"common_accuracy": found.accuracy, "common_images": found.images}
 
 
 def _new_method(settings: Settings, scenario: Scenario) -> Method:

@@ -31,6 +31,7 @@ SETTINGS = "settings.json"
 METRICS = "metrics.jsonl"
 RESULT = "result.json"
 PREDICTIONS = "predictions.csv"
+TEST_PREDICTIONS = "test-predictions.csv"
 MODEL = "model.safetensors"
 CHECKPOINTS = "checkpoints"
 

@@ -6,6 +6,8 @@ for the truth and measured against.
 
   hda fit --source photos --target drawings
   hda fit --source art product --target clipart --labelled few-cliparts --method hdan --steps 2000
+  hda fit --source photos --target drawings --shots 3                draws three labelled pictures of each class
+  hda fit --task "office-home:Art->Clipart" --data DIR --shots 3     a dataset by name (`hda list datasets`)
   hda fit --source photos --target drawings --method mcd --help     lists that method's settings
   hda fit --resume --out runs/drawings                               goes on with a run that was stopped
 """
@@ -21,7 +23,8 @@ from typing import Any
 from hda import settings as plain
 from hda.cli import options
 from hda.cli.terminal import reporting
-from hda.data.scenario import Scenario
+from hda.data.scenario import Answers, Scenario
+from hda.data.tasks import read_task
 from hda.engine.run import SETTINGS, Run
 from hda.engine.settings import FitSettings, Settings
 from hda.errors import UserError
@@ -29,8 +32,11 @@ from hda.methods.aligned import method_class
 from hda.registry import lookup, registered
 
 USAGE = """hda fit --source PATH [PATH ...] --target PATH [--labelled PATH] [--evaluate] [--out DIR] [SETTING ...]
+       hda fit --task DATASET:SOURCE->TARGET --data DIR [--shots N] [--out DIR] [SETTING ...]
        hda fit --resume --out DIR"""
-ORIGIN = ("source", "target", "labelled", "root", "evaluate", "skip_broken")  # where the pictures come from
+FOLDERS = ("source", "target", "labelled", "root")
+NAMED = ("task", "data", "split", "lists")
+ORIGIN = (*FOLDERS, *NAMED, "shots", "combine", "strict", "evaluate", "skip_broken")  # where the pictures come from
 
 
 def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
@@ -42,7 +48,23 @@ def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     data.add_argument("--labelled", metavar="PATH", help="a few labelled pictures of the target")
     data.add_argument("--root", metavar="PATH", help="where the paths in lists start (default: each list's folder)")
     data.add_argument(
+        "--task", metavar="NAME", help="instead: a dataset's domains, as in 'office-home:Art->Clipart'; it is measured"
+    )
+    data.add_argument("--data", metavar="DIR", help="the folder that the task's dataset lies in")
+    shots = plain.Option(
+        "shots", int, None, "labelled target pictures of each class: published, or drawn with the seed"
+    )
+    data.add_argument("--shots", metavar="N", type=shots.parse, help=shots.help)
+    data.add_argument(
+        "--split", choices=("published", "drawn"), help="with --shots, insist on one (default: published if there)"
+    )
+    data.add_argument("--lists", metavar="DIR", help="where the dataset's published lists are (default: below --data)")
+    data.add_argument("--combine", action="store_true", help="take several sources for one domain")
+    data.add_argument(
         "--evaluate", action="store_true", help="the target's class folders are true labels: measure accuracy"
+    )
+    data.add_argument(
+        "--strict", action="store_true", help="when measuring, refuse target classes that the source lacks"
     )
     data.add_argument(
         "--skip-broken", action="store_true", help="leave out pictures that cannot be read, and name them"
@@ -66,12 +88,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     origin = {name: getattr(args, name) for name in ORIGIN}
     if args.resume:
         given, origin = _begun(args, given, origin)
-    for name in ("source", "target"):
-        if not origin[name]:
-            raise UserError(f"no {name} is given: add --{name} PATH (`hda fit --help` shows how)")
     settings = Settings.given(**given)
-    scenario = hda.Scenario.read(origin["source"], origin["target"], origin["labelled"], origin["root"])
-    answers = hda.Answers.read(origin["target"], scenario, origin["root"]) if origin["evaluate"] else None
+    scenario, answers = _read(origin, settings.fit.seed)
     out = Path(args.out) if args.out else default_folder(settings, scenario)
     try:
         with reporting() as reporter:
@@ -93,11 +111,46 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     return _tell(finished)
 
 
+def _read(origin: dict[str, Any], seed: int) -> tuple[Scenario, Answers | None]:
+    """Who trains on what, and the answers if they are to be had."""
+    _check_origin(origin)
+    shots, strict = origin["shots"], bool(origin["strict"])
+    if origin["task"]:
+        more = {name: origin[name] for name in ("split", "lists", "combine")}
+        return read_task(origin["task"], origin["data"], shots=shots, seed=seed, strict=strict, **more)
+    root = origin["root"]
+    scenario = Scenario.read(origin["source"], origin["target"], origin["labelled"], root, shots=shots, seed=seed)
+    answers = Answers.read(origin["target"], scenario, root, strict=strict) if origin["evaluate"] else None
+    return scenario.combined() if origin["combine"] else scenario, answers
+
+
+def _check_origin(origin: dict[str, Any]) -> None:
+    """Insist on a task or on folders, and on nothing that goes with the other alone."""
+    plain.at_least(1, shots=origin["shots"])
+    if origin["task"]:
+        for name in FOLDERS:
+            if origin[name]:
+                raise UserError(f"--task names the pictures and so does --{name}: give one of the two")
+        if not origin["data"]:
+            raise UserError(f"--task {origin['task']} needs the folder that its dataset lies in: add --data DIR")
+        return
+    for name in NAMED:
+        if origin[name]:
+            raise UserError(f"--{name} goes with a dataset's task: add --task NAME (`hda list datasets` lists them)")
+    for name in ("source", "target"):
+        if not origin[name]:
+            raise UserError(
+                f"no {name} is given: add --{name} PATH, or --task NAME for a dataset (`hda fit --help` shows how)"
+            )
+    if origin["strict"] and not origin["evaluate"]:
+        raise UserError("--strict is about the classes of a target that is measured: add --evaluate")
+
+
 def _begun(
     args: argparse.Namespace, given: dict[str, Any], origin: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Settings and pictures of the run in --out, as far as the words do not give them again."""
-    pictures = origin["source"] or origin["target"]
+    pictures = origin["source"] or origin["target"] or origin["task"]
     if not args.out:
         if not pictures:
             raise UserError("--resume needs the run's folder: add --out DIR")
@@ -135,11 +188,17 @@ def _tell(run: Run) -> dict[str, Any]:
         print(
             f"{selected['validator']} chose step {selected['step']}{of}: `hda predict {run.path} PATH --checkpoint selected`"
         )
+    if "common_accuracy" in result:
+        print(
+            f"{result['common_accuracy']:.2f} % of the {result['common_images']:,} pictures that are tested on whatever "
+            "the number of shots"
+        )
     print(
         f"the run is in {run.path}: `hda predict {run.path} PATH` classifies pictures, `hda report {run.path}` draws a page"
     )
     names = ("target_accuracy", "steps", "resumed_from", "seconds", "images", "domains")
-    return {"run": str(run.path), **{name: result[name] for name in names}, "selected": selected}
+    common = [name for name in ("common_accuracy", "common_images") if name in result]
+    return {"run": str(run.path), **{name: result[name] for name in (*names, *common)}, "selected": selected}
 
 
 def _together(begun: Settings, given: dict[str, Any]) -> dict[str, Any]:
@@ -197,5 +256,6 @@ def _about(cls: Any) -> str:
 
 def _absolute(origin: dict[str, Any]) -> dict[str, Any]:
     """Paths that still hold when the run is resumed from another folder."""
-    paths = {name: str(Path(origin[name]).resolve()) for name in ("target", "labelled", "root") if origin[name]}
-    return origin | paths | {"source": [str(Path(path).resolve()) for path in origin["source"]]}
+    names = ("target", "labelled", "root", "data", "lists")
+    paths = {name: str(Path(origin[name]).resolve()) for name in names if origin[name]}
+    return origin | paths | {"source": [str(Path(path).resolve()) for path in origin["source"] or ()]}

@@ -1,4 +1,4 @@
-"""What there is to choose from: methods, heads, alignments, recipes, backbones, augmentations, validators.
+"""What there is to choose from: methods, heads, alignments, recipes, backbones, augmentations, validators, datasets.
 
 hda list methods
 hda list backbones resnet      those with "resnet" in the name
@@ -72,6 +72,14 @@ def _augmentations() -> list[Row]:
     return [{"name": name, "summary": kind.summary} for name, kind in KINDS.items()]
 
 
+def _datasets() -> list[Row]:
+    from hda.cli.commands.data import describe
+    from hda.registry import registered
+
+    rows = [describe(cls) for cls in registered("data.datasets").values()]
+    return [{name: row[name] for name in ("name", "classes", "domains")} for row in rows]
+
+
 def _shown(value: Any) -> str:
     return ", ".join(value) if isinstance(value, list) else str(value)
 
@@ -84,4 +92,5 @@ ROOMS: dict[str, Callable[[], list[Row]]] = {
     "backbones": _backbones,
     "augmentations": _augmentations,
     "validators": _named("selection"),
+    "datasets": _datasets,
 }
