@@ -27,7 +27,7 @@ from typing import IO, cast
 from hda.data.download import claimed, write_all, written
 from hda.errors import UserError
 
-SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".tbz")
+REFUSE = "do not use this archive"
 MEMBERS = 2_000_000  # DomainNet has 600,000 pictures in all
 SWELL = 100  # times the size of the archive; lists of names, which swell most, do so tenfold
 ROOM = 64 << 20  # that small ones may hold whatever their size
@@ -47,9 +47,12 @@ _DAMAGED = (
 )
 
 
-def is_archive(name: str) -> bool:
-    """Whether a file of that name would be extracted."""
-    return name.lower().endswith(SUFFIXES)
+class ArchiveError(UserError):
+    """An archive is damaged, or holds what it should not: `wrong` says what."""
+
+    def __init__(self, wrong: str, remedy: str) -> None:
+        super().__init__(f"{wrong}: {remedy}")
+        self.wrong = wrong
 
 
 def extract(
@@ -75,7 +78,8 @@ def extract(
         progress: called with the number of files so far.
 
     Raises:
-        UserError: it is damaged, or holds what it should not, or something is in the way or cannot be written.
+        ArchiveError: it is damaged, or holds what it should not.
+        UserError: something is in the way, or cannot be written.
     """
     if into.exists():
         raise UserError(f"{into} is there already: move it away, so that {archive.name} can be extracted")
@@ -122,9 +126,9 @@ def _extract(
                 else:
                     _untar(file, kind, tree)
     except OSError as error:
-        raise UserError(f"{archive} cannot be read ({error.strerror or error}): fetch it again") from None
+        raise ArchiveError(f"{archive} cannot be read ({error.strerror or error})", "fetch it again") from None
     if not tree.files:
-        raise UserError(f"{archive} holds no files: remove it and fetch it again")
+        raise ArchiveError(f"{archive} holds no files", "fetch it again")
 
 
 def _name(draft: Path, into: Path, unwrap: bool) -> None:
@@ -149,8 +153,8 @@ class _Tree:
     total: int = field(default=0, init=False)  # bytes
     folders: set[str] = field(default_factory=set, init=False)
 
-    def refused(self, name: str, why: str) -> UserError:
-        return UserError(f"{self.archive} holds {name!r}, {why}: do not use this archive")
+    def refused(self, name: str, why: str) -> ArchiveError:
+        return ArchiveError(f"{self.archive} holds {name!r}, {why}", REFUSE)
 
     def place(self, name: str) -> str | None:
         """Where below the draft a member belongs; None for those that are left out.
@@ -160,7 +164,7 @@ class _Tree:
         """
         self.members += 1
         if self.members > self.most_members:
-            raise UserError(f"{self.archive} holds more than {self.most_members:,} files: do not use this archive")
+            raise ArchiveError(f"{self.archive} holds more than {self.most_members:,} files", REFUSE)
         if "\\" in name or re.search(r"[\x00-\x1f\x7f]", name):
             raise self.refused(name, "a name that no packer of ours would give")
         if name.startswith("/") or re.match(r"[A-Za-z]:", name) or ".." in name.split("/"):
@@ -194,10 +198,8 @@ class _Tree:
             while data := source.read(CHUNK):
                 self.total += len(data)
                 if self.total > self.most_bytes:
-                    raise UserError(
-                        f"{self.archive} holds more than {self.most_bytes:,} bytes, which is too much for its size: "
-                        "do not use this archive"
-                    )
+                    limit = f"{self.most_bytes:,} bytes, which is too much for its size"
+                    raise ArchiveError(f"{self.archive} holds more than {limit}", REFUSE)
                 with written(self.draft):
                     write_all(file, data)
         self.files += 1
@@ -273,7 +275,7 @@ class _Reader(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         limit = self.tree.most_bytes + 4096 * (self.tree.members + 16)  # headers, padding and the end
         if size < 0 or size > 8 * CHUNK or self.inner.tell() > limit:
-            raise UserError(f"{self.tree.archive} asks for more room than it should: do not use this archive")
+            raise ArchiveError(f"{self.tree.archive} asks for more room than it should", REFUSE)
         data = self.inner.read(size)
         if size == tarfile.BLOCKSIZE:
             self.block = data if len(data) == size else b"\1"
@@ -296,8 +298,8 @@ def _damages(archive: Path) -> Iterator[None]:
     try:
         yield
     except NotImplementedError as error:
-        raise UserError(f"{archive} is packed in a way not known here ({error}): repack it as a zip or a tar") from None
-    except _DAMAGED as error:
-        raise UserError(
-            f"{archive} is damaged, broken off or no archive ({error}): remove it and fetch it again"
+        raise ArchiveError(
+            f"{archive} is packed in a way not known here ({error})", "repack it as a zip or tar"
         ) from None
+    except _DAMAGED as error:
+        raise ArchiveError(f"{archive} is damaged, broken off or no archive ({error})", "fetch it again") from None

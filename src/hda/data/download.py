@@ -185,6 +185,19 @@ def digest_of(path: Path, kind: str) -> str:
         return hashlib.file_digest(file, kind).hexdigest()
 
 
+def in_units(count: int) -> str:
+    """A number of bytes for people.
+
+    >>> in_units(999), in_units(1_270_909_081)
+    ('999 bytes', '1.3 GB')
+    """
+    if count < 1000:
+        return f"{count} bytes"
+    power = 1 if count < 999_500 else 2 if count < 999_500_000 else 3
+    size = count / 1000**power
+    return f"{size:.{0 if size >= 99.5 else 1}f} {('kB', 'MB', 'GB')[power - 1]}"
+
+
 @dataclass(frozen=True)
 class _Wanted:
     """What is published of a file."""
@@ -490,16 +503,3 @@ def _content_range(said: str | None) -> tuple[int | None, int | None]:
 
 def _host(url: str) -> str:
     return urllib.parse.urlsplit(url).netloc
-
-
-def in_units(count: int) -> str:
-    """A number of bytes for people.
-
-    >>> in_units(999), in_units(1_270_909_081)
-    ('999 bytes', '1.3 GB')
-    """
-    if count < 1000:
-        return f"{count} bytes"
-    power = 1 if count < 999_500 else 2 if count < 999_500_000 else 3
-    size = count / 1000**power
-    return f"{size:.{0 if size >= 99.5 else 1}f} {('kB', 'MB', 'GB')[power - 1]}"
