@@ -124,13 +124,15 @@ def fetch(
             return _already(path, wanted)
         partial = _Partial(path, file)
         reasons = []
-        for url in urls:
-            reason = _Mirror(url, partial, wanted, progress, timeout, tries, backoff).get()
-            if reason is None:
-                partial.finish()
-                return path
-            reasons.append(f"{_host(url)} {reason}")
-        kept = partial.leave()
+        try:
+            for url in urls:
+                reason = _Mirror(url, partial, wanted, progress, timeout, tries, backoff).get()
+                if reason is None:
+                    partial.finish()
+                    return path
+                reasons.append(f"{_host(url)} {reason}")
+        finally:
+            kept = partial.leave()
         again = f"try again later, when the {in_units(kept)} that came are gone on from" if kept else "try again later"
         raise DownloadError(path.name, reasons, f"{again}, or fetch it by other means and save it as {path}")
 
@@ -283,11 +285,14 @@ class _Partial:
 
     def leave(self) -> int:
         """Leave what came for the next time, or nothing where nothing came; returns how much that is."""
-        if not self.length:
+        if self.path.exists():
+            return 0
+        length = os.fstat(self.file.fileno()).st_size
+        if not length:
             with written(self.path):
                 self.notes.unlink(missing_ok=True)
                 self.part.unlink(missing_ok=True)
-        return self.length
+        return length
 
     def _recall(self) -> _Origin:
         try:
@@ -431,9 +436,11 @@ class _Mirror:
                 self.partial.answers += 1
                 return
             raise self._discarded("no longer has the same file", again=True)
+        if error.code in range(300, 400):
+            raise _MirrorError("redirected in a circle, or off the web", again=False)
         wait = error.headers.get("Retry-After", "")
         raise _MirrorError(
-            f"answered {error.code} {error.reason}",
+            f"answered {error.code} {http.client.responses.get(error.code, '')}".strip(),
             again=error.code in PASSING,
             wait=float(wait) if wait.isdecimal() else 0.0,
         )
@@ -455,7 +462,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req, fp, code, msg, headers, newurl):  # type: ignore[no-untyped-def]
         """From the web to the web alone."""
         if not newurl.startswith(("https://", "http://")):
-            raise urllib.error.HTTPError(req.full_url, code, f"a redirection to {newurl}", headers, fp)
+            raise urllib.error.HTTPError(req.full_url, code, newurl, headers, fp)
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 

@@ -122,7 +122,7 @@ def _mme(folder: str, names: tuple[str, ...], kinds: tuple[str, ...] = MME_LISTS
 
 SOURCES: dict[str, Source] = {
     # The authors' page, https://www.hemanthdv.org/officeHomeDataset.html, links the archive on Google Drive (1.1 GB), with a
-    # fair-use notice for non-commercial research; no form. The first address is that file, as it is in public code.
+    # fair-use notice for non-commercial research; no form. The first address is that file, put together after public code.
     "office-home": Source(
         downloads=(
             Download(
