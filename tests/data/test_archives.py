@@ -145,10 +145,10 @@ def test_a_name_with_an_end_in_its_middle_is_refused(tmp_path):
 
 
 LINKS = [tarfile.SYMTYPE, tarfile.LNKTYPE]
-DEVICES = [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, tarfile.CONTTYPE, tarfile.GNUTYPE_SPARSE]
+DEVICES = [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE]
 
 
-@pytest.mark.parametrize("kind", LINKS + DEVICES[:3])
+@pytest.mark.parametrize("kind", LINKS + DEVICES)
 @pytest.mark.parametrize("to", ["/etc/passwd", "../../out", "good"])
 def test_links_and_devices_are_refused(tmp_path, kind, to):
     info = tarfile.TarInfo("bad")
@@ -209,7 +209,7 @@ def test_a_header_that_asks_for_all_memory_is_refused(tmp_path):
     info = tarfile.TarInfo("pax")
     info.type, info.size = tarfile.XHDTYPE, 1 << 40
     archive = tmp_path / "some.tar"
-    archive.write_bytes(info.tobuf() + bytes(2048))
+    archive.write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(2048))
     assert refusal(archive) == "asks for more room than it should: do not use this archive"
 
 
@@ -238,7 +238,7 @@ def test_a_password_is_not_known(tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.9])
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.85])
 def test_what_breaks_off_is_never_taken_for_whole(tmp_path, kind, share):
     entries = [(f"{number}", os.urandom(3000)) for number in range(10)]
     archive = an_archive(tmp_path, kind, entries)
