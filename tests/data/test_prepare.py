@@ -136,18 +136,31 @@ def test_a_dead_link_is_told_with_what_to_do_and_nothing_is_left(office, root, s
     site("/Art.zip", site.says(403))
     host = site.url.removeprefix("http://")
     assert refusal(office, root) == (
-        f"Art.zip cannot be downloaded ({host} answered 404 Not Found; {host} answered 403 Forbidden): try again later, or "
-        f"fetch it by other means and save it as {root / '.prepare' / 'Art.zip'}, or {MANUAL} (the folder being {root})"
+        f"Art.zip of tiny-office cannot be downloaded ({host} answered 404 Not Found; {host} answered 403 Forbidden): try "
+        f"again later, or save it as {root / 'Art.zip'} and run again, or {MANUAL} (the folder being {root})"
     )
     assert not root.parent.exists()
 
 
-def test_a_file_put_there_by_hand_is_taken(office, root, site):
-    (root / ".prepare").mkdir(parents=True)
-    (root / ".prepare" / "Art.zip").write_bytes(ART_ZIP)
+def test_an_archive_that_the_user_has_saved_is_taken_and_left(office, root, site):
+    root.mkdir(parents=True)
+    (root / "Art.zip").write_bytes(ART_ZIP)
     prepare(office, root, check, **FAST)
-    assert whole(root)
+    assert check(root) == []
+    assert names(root) == ["Art", "Art.zip", "Real World", "lists"]
     assert asked(site) == ["/Real.tgz", "/art.txt"]
+
+
+def test_an_archive_of_the_user_s_that_is_another_is_told_and_left(office, root, site):
+    root.mkdir(parents=True)
+    (root / "Art.zip").write_bytes(ART_ZIP[:-1])
+    wrong = f"has {len(ART_ZIP) - 1:,} bytes and not {len(ART_ZIP):,}"
+    said = refusal(office, root)
+    assert said == f"{root / 'Art.zip'} is there, but {wrong}: move it away, so that it can be downloaded"
+    (root / "Art.zip").unlink()
+    (root / "Real.tgz").write_bytes(REAL_TGZ[:100])
+    assert f"): fetch it anew, or {MANUAL}" in refusal(office, root)
+    assert names(root) == [".prepare", "Art", "Real.tgz"]
 
 
 def test_an_interrupted_download_is_gone_on_with(office, root, site):

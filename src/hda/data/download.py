@@ -70,11 +70,13 @@ class Download:
 
 
 class DownloadError(UserError):
-    """A file could not be had from any of its mirrors: `reasons` has what each of them did."""
+    """A file could not be had from any of its mirrors: `reasons` has what they did, `again` when to ask them again."""
 
-    def __init__(self, name: str, reasons: Sequence[str], remedy: str) -> None:
-        super().__init__(f"{name} cannot be downloaded ({'; '.join(reasons)}): {remedy}")
-        self.name, self.reasons = name, tuple(reasons)
+    def __init__(self, path: Path, reasons: str, again: str) -> None:
+        super().__init__(
+            f"{path.name} cannot be downloaded ({reasons}): {again}, or fetch it by other means and save it as {path}"
+        )
+        self.reasons, self.again = reasons, again
 
 
 def fetch(
@@ -134,7 +136,7 @@ def fetch(
         finally:
             kept = partial.leave()
         again = f"try again later, when the {in_units(kept)} that came are gone on from" if kept else "try again later"
-        raise DownloadError(path.name, reasons, f"{again}, or fetch it by other means and save it as {path}")
+        raise DownloadError(path, "; ".join(reasons), again)
 
 
 @contextmanager

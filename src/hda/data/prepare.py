@@ -75,7 +75,8 @@ def prepare(
         say(f"{dataset.name} is in {root} already, and complete: there is nothing to do")
         return {"dataset": dataset.name, "root": str(root), "done": []}
     if not dataset.downloads:
-        raise UserError(f"{dataset.name} cannot be downloaded by a program: {_by_hand(dataset, root)}")
+        by_hand = _by_hand(dataset, root) or "no place is known where it is to be had"
+        raise UserError(f"{dataset.name} cannot be downloaded by a program: {by_hand}")
     done = []
     with _work(dataset, root) as work:
         for download in dataset.downloads:
@@ -128,7 +129,7 @@ class _Task:
     def _place(self) -> str | None:
         path = self.root / self.download.name
         if path.exists():
-            self._fetch(path)  # which only verifies what is there
+            self._fetch(path)  # which does no more than verify what is there
             return None
         file = self._fetch(self._mine)
         with written(path):
@@ -141,16 +142,16 @@ class _Task:
         if not whole.exists():
             if self._there(into, list_of_all):
                 return None
-            archive = self._fetch(self._mine)
+            saved = self.root / self.download.name  # by the user, who has fetched it by other means
+            archive = self._fetch(saved if saved.is_file() else self._mine)
             self.note(f"extracting {self.download.name}")
             try:
                 extract(archive, whole, unwrap=self.download.unwrap, progress=self._files)
             except ArchiveError as error:
-                archive.unlink(missing_ok=True)
+                remedy = "fetch it anew" if archive == saved else "it was removed, run again to fetch it anew"
+                self._mine.unlink(missing_ok=True)
                 by_hand = _by_hand(self.dataset, self.root)
-                raise UserError(
-                    f"{error.wrong}: it was removed, run again to fetch it anew{by_hand and ', or ' + by_hand}"
-                ) from None
+                raise UserError(f"{error.wrong}: {remedy}{by_hand and ', or ' + by_hand}") from None
         with written(into):
             if not list_of_all.exists():
                 names = sorted(path.name for path in whole.iterdir())
@@ -200,8 +201,11 @@ class _Task:
                 **self.options,
             )
         except DownloadError as error:
-            by_hand = _by_hand(self.dataset, self.root)
-            raise UserError(f"{error}{by_hand and ', or ' + by_hand}") from None
+            name, by_hand = self.download.name, _by_hand(self.dataset, self.root)
+            raise UserError(
+                f"{name} of {self.dataset.name} cannot be downloaded ({error.reasons}): {error.again}, or save it as "
+                f"{self.root / name} and run again{by_hand and ', or ' + by_hand}"
+            ) from None
 
     def _bytes(self, done: int, of: int | None) -> None:
         self.progress(f"{self.download.name}: {in_units(done)}{f' of {in_units(of)}' if of else ''}")
