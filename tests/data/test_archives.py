@@ -292,9 +292,11 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
 
 
 SLOW = """
-import sys, time
+import os, sys
 from pathlib import Path
 from hda.data.archives import extract
+
+os.sync = lambda: None
 
 def slowly(done):
     print(done, flush=True)

@@ -113,7 +113,7 @@ def test_a_dataset_is_fetched_extracted_and_checked(office, root):
         "extracting Real.tgz",
         f"Real.tgz is extracted into {root}",
         f"lists/art.txt is in {root}",
-        f"tiny-office is in {root}, and complete",
+        f"tiny-office is in {root}, and whole",
     ]
 
 
@@ -122,7 +122,7 @@ def test_what_is_complete_is_left_alone_and_that_is_said(office, root, site):
     site.asked.clear()
     told = []
     assert prepare(office, root, check, note=told.append, **FAST)["done"] == []
-    assert told == [f"tiny-office is in {root} already, and complete: there is nothing to do"]
+    assert told == [f"tiny-office is in {root} already, and whole: there is nothing to do"]
     assert site.asked == []
 
 
@@ -201,7 +201,7 @@ def test_half_a_domain_of_the_user_s_is_told_with_what_is_missing(office, root):
     (root / "Art" / "Bed" / "0.jpg").write_bytes(b"mine")
     said = refusal(office, root)
     assert said == (
-        f"tiny-office in {root} is not complete (Art/Bed/1.jpg is missing; Art/Bed/2.jpg is missing; Art/Bed/3.jpg is "
+        f"tiny-office in {root} is not whole (Art/Bed/1.jpg is missing; Art/Bed/2.jpg is missing; Art/Bed/3.jpg is "
         f"missing): move away what is wrong and run again, or {MANUAL} (the folder being {root})"
     )
     assert (root / "Art" / "Bed" / "0.jpg").read_bytes() == b"mine"
@@ -263,7 +263,7 @@ def test_what_is_missing_in_the_end_is_told(office, root, site):
     office.downloads = office.downloads[1:]
     said = refusal(office, root)
     assert (
-        "is not complete (Art/Bed/0.jpg is missing; Art/Bed/1.jpg is missing; Art/Bed/2.jpg is missing; and 1 more)"
+        "is not whole (Art/Bed/0.jpg is missing; Art/Bed/1.jpg is missing; Art/Bed/2.jpg is missing; and 1 more)"
         in said
     )
 
@@ -272,7 +272,7 @@ def test_a_check_that_refuses_is_a_fault(office, root):
     def strict(root: Path) -> list[str]:
         raise UserError("this is no office")
 
-    with pytest.raises(UserError, match=r"is not complete \(this is no office\)"):
+    with pytest.raises(UserError, match=r"is not whole \(this is no office\)"):
         prepare(office, root, strict, **FAST)
 
 
@@ -318,6 +318,7 @@ from hda.data import prepare
 from hda.data.download import Download
 
 kind, place, root = sys.argv[2:5]
+prepare.os.sync = lambda: None
 downloads = eval(sys.argv[5])
 
 def wait(*args):

@@ -81,14 +81,14 @@ def extract(
         ArchiveError: it is damaged, or holds what it should not.
         UserError: something is in the way, or cannot be written.
     """
-    if into.exists():
-        raise UserError(f"{into} is there already: move it away, so that {archive.name} can be extracted")
     with written(into):
         into.parent.mkdir(parents=True, exist_ok=True)
     draft = into.with_name(f".{into.name}.draft")
     lock = into.with_name(f".{into.name}.lock")
     with claimed(lock, f"{into} is being extracted by another process: wait until that is done"):
         try:
+            if into.exists():
+                raise UserError(f"{into} is there already: move it away, so that {archive.name} can be extracted")
             remove_draft(draft)
             _extract(archive, draft, most_bytes, most_members, progress)
             with written(into):

@@ -72,7 +72,7 @@ def prepare(
         if (root / WORK).exists():  # of a call that was killed at its very end
             with _work(dataset, root) as work:
                 _tidy(work)
-        say(f"{dataset.name} is in {root} already, and complete: there is nothing to do")
+        say(f"{dataset.name} is in {root} already, and whole: there is nothing to do")
         return {"dataset": dataset.name, "root": str(root), "done": []}
     if not dataset.downloads:
         by_hand = _by_hand(dataset, root) or "no place is known where it is to be had"
@@ -87,11 +87,11 @@ def prepare(
         if faults:
             more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
             raise UserError(
-                f"{dataset.name} in {root} is not complete ({'; '.join(faults[:3])}{more}): move away what is wrong and "
+                f"{dataset.name} in {root} is not whole ({'; '.join(faults[:3])}{more}): move away what is wrong and "
                 f"run again, or {_by_hand(dataset, root) or 'see what `hda data check` says'}"
             )
         _tidy(work)
-    say(f"{dataset.name} is in {root}, and complete")
+    say(f"{dataset.name} is in {root}, and whole")
     return {"dataset": dataset.name, "root": str(root), "done": done}
 
 
