@@ -3,6 +3,7 @@ import gzip
 import io
 import lzma
 import os
+import random
 import signal
 import stat
 import subprocess
@@ -322,3 +323,28 @@ def test_a_killed_extraction_is_not_taken_for_a_whole_one_and_done_anew(tmp_path
     assert (tmp_path / ".into.draft").is_dir()
     assert contents(extract(archive, into)) == TREE
     assert sorted(path.name for path in tmp_path.iterdir()) == ["into", archive.name]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bytes_that_no_packer_has_written_do_no_harm(tmp_path, kind):
+    chance = random.Random(0)
+    good = an_archive(
+        tmp_path, kind, [(f"{number % 2}/{'x' * 120}{number}ü", bytes(300)) for number in range(5)]
+    ).read_bytes()
+    archive, refused = tmp_path / "bad", 0
+    for number in range(60):
+        data = bytearray(good)
+        for _ in range(chance.choice([1, 2, 8])):
+            at = chance.randrange(len(data))
+            data[at : at + chance.choice([1, 1, 30])] = chance.randbytes(chance.choice([1, 1, 40]))
+        archive.write_bytes(data)
+        into = tmp_path / str(number) / "into"
+        try:
+            extract(archive, into)
+        except ArchiveError as error:
+            refused += 1
+            assert "\n" not in str(error)
+            assert list(into.parent.iterdir()) == []
+        else:
+            assert list(into.parent.iterdir()) == [into]
+    assert refused > 5
