@@ -18,10 +18,12 @@ class Source:
     """How a dataset is to be had.
 
     Args:
+        name: the dataset's.
         downloads: what can be fetched by a program.
         manual: what to get from where, and where to put it, where there are no downloads or they fail.
     """
 
+    name: str
     downloads: tuple[Download, ...]
     manual: str
 
@@ -124,6 +126,7 @@ SOURCES: dict[str, Source] = {
     # The authors' page, https://www.hemanthdv.org/officeHomeDataset.html, links the archive on Google Drive (1.1 GB), with a
     # fair-use notice for non-commercial research; no form. The first address is that file, put together after public code.
     "office-home": Source(
+        "office-home",
         downloads=(
             Download(
                 (
@@ -146,6 +149,7 @@ SOURCES: dict[str, Source] = {
     # The authors' page, https://faculty.cc.gatech.edu/~judy/domainadapt/, links the archive on Google Drive (77 MB, so that
     # no confirmation is asked for); no licence is stated. Its use for research alone is custom.
     "office-31": Source(
+        "office-31",
         downloads=(
             Download(
                 (
@@ -166,6 +170,7 @@ SOURCES: dict[str, Source] = {
     # No address of the authors' with the pictures is known. That of thuml/Transfer-Learning-Library is in its code still,
     # though its keepers said in July 2023 that the files were lost.
     "office-caltech-10": Source(
+        "office-caltech-10",
         downloads=(
             Download(
                 ("https://cloud.tsinghua.edu.cn/f/e93f2e07d93243d6b57e/?dl=1",),
@@ -182,6 +187,7 @@ SOURCES: dict[str, Source] = {
         ),
     ),
     "domainnet": Source(
+        "domainnet",
         downloads=(
             *_domainnet(("clipart", "infograph", "painting", "quickdraw", "real", "sketch")),
             *(
@@ -195,6 +201,7 @@ SOURCES: dict[str, Source] = {
         ),
     ),
     "domainnet-126": Source(
+        "domainnet-126",
         downloads=(
             *_domainnet(("clipart", "painting", "real", "sketch")),
             *_mme("multi", ("clipart", "painting", "real", "sketch")),
@@ -206,6 +213,7 @@ SOURCES: dict[str, Source] = {
         ),
     ),
     "visda-2017": Source(
+        "visda-2017",
         downloads=(
             *(
                 Download(tuple(f"{server}/{name}.tar" for server in VISDA), f"{name}.tar", extract="", holds=(name,))
@@ -222,6 +230,7 @@ SOURCES: dict[str, Source] = {
     # is gone. That of transferlearning was named there in September 2023 and fetched in May 2024; its pictures are in kfold.
     # No licence is stated.
     "pacs": Source(
+        "pacs",
         downloads=(
             Download(
                 (f"{COPIES}/PACS.zip",),
@@ -238,6 +247,7 @@ SOURCES: dict[str, Source] = {
     ),
     # The organisers of https://www.imageclef.org/2014/adaptation gave features; the pictures are to be had as copies alone.
     "imageclef-da": Source(
+        "imageclef-da",
         downloads=(Download((f"{COPIES}/image_CLEF.zip",), "image_CLEF.zip", extract="", unwrap=True),),
         manual=(
             "get the pictures by the link to Baidu or MEGA on "
@@ -246,6 +256,7 @@ SOURCES: dict[str, Source] = {
         ),
     ),
     "digits": Source(
+        "digits",
         downloads=(
             *(
                 Download(tuple(f"{server}/{name}.gz" for server in MNIST), f"mnist/{name}.gz", md5=md5)
