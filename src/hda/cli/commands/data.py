@@ -1,6 +1,7 @@
 """Published datasets: which there are, and whether a copy on disk is whole.
 
 hda data list                        their domains, short names and published counts
+hda data prepare office-home DIR     downloads, verifies and extracts it, or says what only a person can get
 hda data check office-home DIR       counts, verifies, and says what is missing or extra; exit code 2 if anything is
 """
 
@@ -42,6 +43,22 @@ def add_dataset(parser: argparse.ArgumentParser) -> None:
     """What every subcommand about one dataset is given."""
     parser.add_argument("dataset", metavar="NAME", help=", ".join(registered("data.datasets")))
     parser.add_argument("root", metavar="DIR", help="the folder that it lies in")
+
+
+def _prepare(args: argparse.Namespace) -> dict[str, Any]:
+    from hda.data.check import check
+    from hda.data.prepare import Lines, prepare
+    from hda.data.sources import SOURCES
+
+    dataset: Any = lookup("data.datasets", args.dataset)
+    lines = Lines()
+    return prepare(
+        SOURCES.get(args.dataset) or dataset,
+        args.root,
+        lambda root: check(dataset(root)).wrong,
+        note=lines.note,
+        progress=lines.progress,
+    )
 
 
 def _check_arguments(parser: argparse.ArgumentParser) -> None:
@@ -117,5 +134,6 @@ def _number(value: int | None) -> str:
 
 SUBCOMMANDS = {
     "list": Subcommand(_list_arguments, _list, "which there are"),
+    "prepare": Subcommand(add_dataset, _prepare, "get one"),
     "check": Subcommand(_check_arguments, _check, "whether one is whole"),
 }
