@@ -39,9 +39,9 @@ class Aligned(Method):
         super().__init_subclass__(**options)
         if hasattr(cls, "head_kind") and hasattr(cls, "alignment_kind"):
             cls.Settings = merged(cls.head_kind.Settings, cls.alignment_kind.Settings, cls.defaults)  # type: ignore[misc]
-            cls.rows, cls.optimisations = cls.alignment_kind.rows, cls.alignment_kind.optimisations
-            if "supports" not in vars(cls):
-                cls.supports = cls.alignment_kind.supports
+            for told in ("rows", "optimisations", "supports"):
+                if told not in vars(cls):
+                    setattr(cls, told, getattr(cls.alignment_kind, told))
 
     def build(self, width: int, classes: int, domains: int) -> None:
         self.kind = self.head_kind(self.settings)
