@@ -2,7 +2,8 @@
 
 from hda.nn.averaging import Averaged
 from hda.nn.discriminator import DomainDiscriminator
-from hda.nn.heads import BottleneckHead, Heuristic, HeuristicHead, MLPHead, Narrowed, PlainHead
+from hda.nn.heads import BottleneckHead, Heuristic, HeuristicHead, HiddenHead, MLPHead, Narrowed, PlainHead
+from hda.nn.residual import ResidualClassifier
 from hda.nn.reversal import reversal_coefficient, reverse_gradient
 
 __all__ = [
@@ -11,9 +12,11 @@ __all__ = [
     "DomainDiscriminator",
     "Heuristic",
     "HeuristicHead",
+    "HiddenHead",
     "MLPHead",
     "Narrowed",
     "PlainHead",
+    "ResidualClassifier",
     "reversal_coefficient",
     "reverse_gradient",
 ]
