@@ -1,0 +1,41 @@
+import numpy as np
+import pytest
+import torch
+
+from hda.errors import UserError
+from hda.heads.hidden import Hidden
+
+
+def double(x: torch.Tensor) -> np.ndarray:
+    return x.detach().double().numpy()
+
+
+def test_the_classifier_reads_what_is_seen_as_the_features():
+    kind = Hidden(Hidden.Settings(hidden=7))
+    module, x = kind.build(5, 3).eval(), torch.randn(4, 5, generator=torch.Generator().manual_seed(0))
+    scores = kind.read(module(x), x)
+    hidden = np.maximum(double(x) @ double(module.hidden.weight).T + double(module.hidden.bias), 0)
+    np.testing.assert_allclose(double(scores.features), hidden, rtol=1e-5, atol=1e-6)
+    expected = hidden @ double(module.classifier.weight).T + double(module.classifier.bias)
+    np.testing.assert_allclose(double(scores.logits), expected, rtol=1e-5, atol=1e-6)
+    assert kind.width(5) == 7
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5, 0.8])
+def test_dropout_keeps_squared_norms_on_average(dropout):
+    kind = Hidden(Hidden.Settings(hidden=2000, head_dropout=dropout))
+    module, x = kind.build(5, 3), torch.randn(8, 5, generator=torch.Generator().manual_seed(0))
+    whole = module.eval()(x).features
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        dropped = module.train()(x).features
+    assert dropped.square().sum().item() == pytest.approx(whole.square().sum().item(), rel=0.05)
+    kept = dropped != 0
+    torch.testing.assert_close(dropped[kept], whole[kept] / (1 - dropout) ** 0.5)
+    assert (kept.sum() / (whole > 0).sum()).item() == pytest.approx(1 - dropout, abs=0.03)
+
+
+def test_settings_that_make_no_sense_are_refused():
+    for wrong in ({"hidden": 0}, {"head_dropout": 1.0}, {"head_dropout": -0.5}):
+        with pytest.raises(UserError, match=next(iter(wrong))):
+            Hidden.Settings(**wrong)
