@@ -99,7 +99,7 @@ def entropy_of_one(features, logits, n):
 TERMS = {
     "mmd": [
         ({}, mmd),
-        ({"mmd_layers": "features and logits"}, mmd_of_both),
+        ({"mmd_layers": "both"}, mmd_of_both),
         ({"kernels": 3, "kernel_factor": 3.0}, mmd_of_three),
     ],
     "jmmd": [

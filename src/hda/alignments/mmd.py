@@ -12,7 +12,7 @@ from hda.batch import Losses
 from hda.losses import mmd
 from hda.settings import at_least, setting
 
-Layers = Literal["features", "features and logits"]
+Layers = Literal["features", "both"]
 
 
 class MeanDiscrepancy(Alignment):
@@ -34,8 +34,9 @@ class MeanDiscrepancy(Alignment):
         transfer_weight: float = setting(1.0, "weight of the maximum mean discrepancy")
         kernels: int = setting(5, "Gaussian kernels that are summed, the middle one as wide as the mean distance")
         kernel_factor: float = setting(2.0, "how much wider each kernel is than the one before")
-        mmd_layers: Literal["features", "features and logits"] = setting(
-            "features", "what is matched: features, as the published ResNet code, or logits too, as the text"
+        mmd_layers: Literal["features", "both"] = setting(
+            "features",
+            "what is matched: features, as the published ResNet code, or both them and the logits, as the text",
         )
 
         def __post_init__(self) -> None:
