@@ -14,10 +14,10 @@ from hda.settings import at_least, setting
 
 
 class Hidden(Head):
-    """A hidden layer with ReLU and dropout, and a linear layer from it to class scores (as in Xu et al., ICCV 2019)."""
+    """A hidden layer with batch norm, ReLU and dropout, then the classifier (as in Xu et al., ICCV 2019)."""
 
     name = "hidden"
-    summary = "a hidden layer with dropout, whose output is aligned, then the classifier"
+    summary = "a hidden layer with batch norm, whose output is aligned, then the classifier"
 
     @dataclass(frozen=True, kw_only=True)
     class Settings(Head.Settings):

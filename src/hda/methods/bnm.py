@@ -24,3 +24,4 @@ class BNM(Aligned):
         reported={"Office-Home, mean of 12 (table 1)": 67.9, "Art->Clipart (table 1)": 52.3},
     )
     head_kind, alignment_kind = Plain, BatchNuclearNorm
+    improves = ("transfer",)

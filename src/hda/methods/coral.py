@@ -23,3 +23,4 @@ class CORAL(Aligned):
         ),
     )
     head_kind, alignment_kind = Plain, Correlation
+    improves = ("transfer",)

@@ -29,3 +29,4 @@ class DAN(Aligned):
         },
     )
     head_kind, alignment_kind = Bottleneck, MeanDiscrepancy
+    improves = ("transfer",)

@@ -24,3 +24,4 @@ class EntMin(Aligned):
         reported={"Office-Home, mean of 12 (table 1)": 64.5, "Art->Clipart (table 1)": 43.2},
     )
     head_kind, alignment_kind = Plain, Entropy
+    improves = ("transfer",)

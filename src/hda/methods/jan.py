@@ -29,3 +29,4 @@ class JAN(Aligned):
         reported={"DomainNet, mean of 6 (table 3)": 29.6},
     )
     head_kind, alignment_kind = Bottleneck, JointMeanDiscrepancy
+    improves = ("transfer",)

@@ -20,3 +20,4 @@ class MCC(Aligned):
         deviations="the bottleneck of 256 features is without batch norm; optimiser and schedule are the recipe's",
     )
     head_kind, alignment_kind = Bottleneck, ClassConfusion
+    improves = ("transfer",)

@@ -36,6 +36,8 @@ class RTN(Method):
         reported={"DomainNet, mean of 6 (table 3)": 31.1},
     )
 
+    improves = ("transfer",)
+
     @dataclass(frozen=True, kw_only=True)
     class Settings:
         bottleneck: int = setting(256, "features of the narrow layer")

@@ -18,8 +18,8 @@ class SAFN(Aligned):
         venue="ICCV 2019",
         url="https://arxiv.org/abs/1811.07456",
         deviations=(
-            "the hidden layer whose norm grows is without batch norm; one optimiser with the recipe's rates and momentum "
-            "instead of two of which the backbone's has none"
+            "one optimiser with the recipe's rates and momentum, where the published code has two of one rate, the "
+            "backbone's without momentum"
         ),
         reported={"Office-Home, mean of 12 (table 1)": 67.3, "Art->Clipart (table 1)": 52.0},
     )
