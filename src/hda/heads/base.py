@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 from torch import Tensor, nn
 
 from hda.batch import Batch, Losses
+from hda.nn import reverse_gradient
 
 
 class Scores(NamedTuple):
@@ -49,6 +50,16 @@ class Head:
             features: (rows, width), the backbone's.
         """
         return Scores(out, features)
+
+    def opposed(self, head: nn.Module, features: Tensor, coefficient: Tensor | float = 1.0) -> Tensor:
+        """Class logits whose gradient turns its sign where the classifier begins: what comes before it is its adversary.
+
+        Args:
+            head: a module that `build` made.
+            features: (rows, width), the backbone's.
+            coefficient: what the reversed gradient is multiplied with.
+        """
+        return self.read(head(reverse_gradient(features, coefficient)), features).logits
 
     def terms(self, out: Any, batch: Batch) -> Losses:
         """Losses of the head's own, besides classification."""

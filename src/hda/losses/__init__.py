@@ -2,24 +2,42 @@
 
 from hda.losses.adversarial import domain_classification
 from hda.losses.balance import class_balance
+from hda.losses.class_confusion import class_confusion
 from hda.losses.classification import cross_entropy
 from hda.losses.consistency import consistency
+from hda.losses.coral import coral
 from hda.losses.discrepancy import classifier_discrepancy
 from hda.losses.entropy import entropy, entropy_weights
+from hda.losses.feature_norm import feature_norm_step
 from hda.losses.independence import independence, kurtosis
+from hda.losses.kernels import gaussian_kernels, squared_distances, squared_distances_of_products
+from hda.losses.mmd import joint_mmd, mean_discrepancy, mmd, tensor_mmd
+from hda.losses.nuclear_norm import batch_nuclear_norm, nuclear_norm
 from hda.losses.similarity import similarity
 from hda.losses.termination import termination
 
 __all__ = [
+    "batch_nuclear_norm",
     "class_balance",
+    "class_confusion",
     "classifier_discrepancy",
     "consistency",
+    "coral",
     "cross_entropy",
     "domain_classification",
     "entropy",
     "entropy_weights",
+    "feature_norm_step",
+    "gaussian_kernels",
     "independence",
+    "joint_mmd",
     "kurtosis",
+    "mean_discrepancy",
+    "mmd",
+    "nuclear_norm",
     "similarity",
+    "squared_distances",
+    "squared_distances_of_products",
+    "tensor_mmd",
     "termination",
 ]

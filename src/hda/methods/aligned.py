@@ -16,6 +16,7 @@ from hda.errors import UserError
 from hda.heads.base import Head
 from hda.losses import cross_entropy
 from hda.methods.base import Method, Phase
+from hda.nn.norm import Groups, convert
 from hda.registry import lookup
 
 
@@ -39,19 +40,25 @@ class Aligned(Method):
         super().__init_subclass__(**options)
         if hasattr(cls, "head_kind") and hasattr(cls, "alignment_kind"):
             cls.Settings = merged(cls.head_kind.Settings, cls.alignment_kind.Settings, cls.defaults)  # type: ignore[misc]
-            cls.rows, cls.optimisations = cls.alignment_kind.rows, cls.alignment_kind.optimisations
-            if "supports" not in vars(cls):
-                cls.supports = cls.alignment_kind.supports
+            for told in ("rows", "optimisations", "supports"):
+                if told not in vars(cls):
+                    setattr(cls, told, getattr(cls.alignment_kind, told))
 
     def build(self, width: int, classes: int, domains: int) -> None:
         self.kind = self.head_kind(self.settings)
         self.head = self.kind.build(width, classes)
         place = Place(self.kind.width(width), classes, domains, lambda: self.kind.build(width, classes))
         self.align = self.alignment_kind.of(place, self.settings)
+        self.groups = Groups()
+        convert(
+            self.head, self.groups
+        )  # a head with batch norm sees labelled and target rows apart, as the backbone does
 
     def losses(self, batch: Batch, progress: Progress) -> Losses:
-        features = self.embed(batch, batch.labelled if self.rows == "labelled" else slice(None))
-        out = self.head(features)
+        rows = batch.labelled if self.rows == "labelled" else slice(None)
+        features = self.embed(batch, rows)
+        with self.groups.of(batch.layout.statistics(rows)):
+            out = self.head(features)
         scores = self.kind.read(out, features)
         losses = Losses(classification=cross_entropy(scores.logits[batch.labelled], batch.labels))
         terms = self.align.terms(Seen(scores.logits, scores.features, features, batch, progress))

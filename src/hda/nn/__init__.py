@@ -2,18 +2,23 @@
 
 from hda.nn.averaging import Averaged
 from hda.nn.discriminator import DomainDiscriminator
-from hda.nn.heads import BottleneckHead, Heuristic, HeuristicHead, MLPHead, Narrowed, PlainHead
+from hda.nn.heads import BottleneckHead, CosineHead, Heuristic, HeuristicHead, MLPHead, Narrowed, PlainHead
+from hda.nn.hidden import HiddenHead
+from hda.nn.residual import ResidualClassifier
 from hda.nn.reversal import reversal_coefficient, reverse_gradient
 
 __all__ = [
     "Averaged",
     "BottleneckHead",
+    "CosineHead",
     "DomainDiscriminator",
     "Heuristic",
     "HeuristicHead",
+    "HiddenHead",
     "MLPHead",
     "Narrowed",
     "PlainHead",
+    "ResidualClassifier",
     "reversal_coefficient",
     "reverse_gradient",
 ]

@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
+
+from hda.nn.reversal import reverse_gradient
 
 
 class Heuristic(NamedTuple):
@@ -110,6 +113,33 @@ class BottleneckHead(nn.Module):
     def forward(self, features: Tensor) -> Narrowed:
         narrow = self.narrow(features)
         return Narrowed(self.classifier(narrow), narrow)
+
+
+class CosineHead(nn.Module):
+    """A linear layer, then class scores by the direction of its output alone, over a temperature (Saito et al., ICCV 2019).
+
+    The scores are w'z / (|z| T), without a bias; the weights w, the classes' prototypes, are not normalised, as in the
+    published code. Starting values are PyTorch's, as there.
+    """
+
+    def __init__(self, width: int, classes: int, hidden: int = 512, temperature: float = 0.05) -> None:
+        super().__init__()
+        self.narrow = nn.Linear(width, hidden)
+        self.prototypes = nn.Linear(hidden, classes, bias=False)
+        self.temperature = temperature
+
+    def forward(self, features: Tensor) -> Narrowed:
+        narrow = self.narrow(features)
+        return Narrowed(self.score(narrow), narrow)
+
+    def score(self, narrow: Tensor) -> Tensor:
+        """Class logits of the narrow layer's output: (rows, hidden) -> (rows, classes)."""
+        logits: Tensor = self.prototypes(F.normalize(narrow, dim=1)) / self.temperature
+        return logits
+
+    def opposed(self, features: Tensor, coefficient: Tensor | float = 1.0) -> Tensor:
+        """The same logits, whose gradient turns its sign between the prototypes and the narrow layer."""
+        return self.score(reverse_gradient(self.narrow(features), coefficient))
 
 
 def kaiming_linear(inputs: int, outputs: int, slope: float = 0.0) -> nn.Linear:

@@ -310,7 +310,7 @@ SETTINGS = [
     ("--seed -1", "--seed must be between 0 and "),
     ("--seed 99999999999999999999", "--seed must be between 0 and "),
     ("--size 3", "small cannot take pictures of --size 3: give a larger one"),
-    ("--method hdam", "unknown method 'hdam': did you mean 'hdan'? (known: hdan, "),
+    ("--method hdam", "unknown method 'hdam': did you mean 'hdan'"),
     ("--recipe sdg", "unknown recipe 'sdg': did you mean 'sgd'? (known: adamw, "),
     ("--augment crop", "unknown augment 'crop': did you mean 'crop-flip'"),
     ("--precision bf8", "unknown precision 'bf8': did you mean 'bf16'? (known: auto, "),
