@@ -36,7 +36,7 @@ class Option:
         Raises:
             UserError: the value does not fit the setting's type or choices.
         """
-        if value is None or (self.optional and value in ("none", "auto")):
+        if value is None or (self.optional and value in self._absent):
             if self.optional:
                 return None
             raise SettingError(self.name, f"needs a value: give {_a(self.kind)}")
@@ -61,6 +61,11 @@ class Option:
         except (TypeError, ValueError, OverflowError):
             raise SettingError(self.name, f"takes {_a(self.kind)}: got {value!r}") from None
         return parsed
+
+    @property
+    def _absent(self) -> tuple[str, ...]:
+        """Words for no value; "none" may be a name where names are what is asked for."""
+        return ("auto",) if self.kind is str and not self.choices else ("auto", "none")
 
 
 def options(settings: type[Any]) -> tuple[Option, ...]:

@@ -75,6 +75,13 @@ def test_another_part_brings_its_own_settings_and_leaves_the_others():
         Settings.given(alignment="mcd", discriminator_width=3)
 
 
+def test_no_alignment_is_an_alignment_of_its_own():
+    s = Settings.given(alignment="none")
+    assert s.method_class.name == "heuristic+none"
+    assert s.method_class.rows == "labelled"
+    assert Settings.given(alignment="auto").method_class is HDAN
+
+
 def test_a_class_of_settings_is_made_once():
     assert method_class("hdan", None, "mcd") is method_class("hdan", None, "mcd")
     assert method_class("hdan") is HDAN

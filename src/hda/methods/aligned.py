@@ -49,10 +49,8 @@ class Aligned(Method):
         self.head = self.kind.build(width, classes)
         place = Place(self.kind.width(width), classes, domains, lambda: self.kind.build(width, classes))
         self.align = self.alignment_kind.of(place, self.settings)
-        self.groups = Groups()
-        convert(
-            self.head, self.groups
-        )  # a head with batch norm sees labelled and target rows apart, as the backbone does
+        self.groups = Groups()  # a head with batch norm sees labelled and target rows apart, as the backbone does
+        convert(self.head, self.groups)
 
     def losses(self, batch: Batch, progress: Progress) -> Losses:
         rows = batch.labelled if self.rows == "labelled" else slice(None)
