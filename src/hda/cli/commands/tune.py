@@ -91,7 +91,7 @@ def _asked(args: argparse.Namespace) -> dict[str, Any]:
         "search": args.search or [],
         "select": getattr(args, "select", None),
         "options": given,
-        "trials": args.trials or TRIALS,
+        "trials": TRIALS if args.trials is None else args.trials,
     }
     out = Path(args.out)
     if not args.resume or (not (out / MARK).exists() and origin["source"]):
@@ -101,13 +101,9 @@ def _asked(args: argparse.Namespace) -> dict[str, Any]:
         asked["trials"] = before["trials"]
     return (
         asked
-        | {name: asked[name] if _says(asked[name]) else before[name] for name in ("search", "select", "options")}
+        | {name: asked[name] if asked[name] else before[name] for name in ("search", "select", "options")}
         | {"origin": asked["origin"] if origin["source"] or origin["target"] else before["origin"]}
     )
-
-
-def _says(given: Any) -> bool:
-    return bool(given)
 
 
 def _tell(found: Any, origin: dict[str, Any]) -> dict[str, Any]:
