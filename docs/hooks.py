@@ -40,6 +40,11 @@ def _about(cls: Any) -> str:
         if reference.authors:
             title = f"[{reference.title}]({reference.url})" if reference.url else reference.title
             parts.append(f"{reference.authors}: {title}, {reference.venue}. Deviations: {reference.deviations}.")
+    elif paper := getattr(cls, "paper", None):
+        parts[0] += "\n    options:\n      members: false"
+        needs = {"source": "the source's training part", "held_out": "a part of the source held out"}
+        wanted = " and ".join(needs[part] for part in sorted(cls.needs, reverse=True))
+        parts.append(f"By name: `{cls.name}`. It needs {wanted or 'nothing of the source'}. {paper}.")
     elif budgets := getattr(cls, "budgets", None):
         parts[0] += "\n    options:\n      members: false"
         parts.append(f"By name: `{cls.name}`. What it does by default:")

@@ -26,13 +26,26 @@ from hda.engine.run import SETTINGS, Run
 from hda.engine.selecting import PREFIX
 from hda.engine.settings import FitSettings, Settings
 from hda.errors import NotFiniteError, SettingError, UserError, unknown
+from hda.methods.aligned import method_class
 from hda.registry import lookup
 from hda.selection import validator
 
 MARK = "tune.json"
 FAILED = "failed.json"
 APART = frozenset(  # what decides the data, the place, or who judges: not what a search may turn
-    {"method", "recipe", "seed", "device", "graph", "compile", "resident", "select", "source_hold_out"}
+    {
+        "method",
+        "head",
+        "alignment",
+        "recipe",
+        "seed",
+        "device",
+        "graph",
+        "compile",
+        "resident",
+        "select",
+        "source_hold_out",
+    }
     | {"keep_checkpoints", "log_every", "evaluate_every", "checkpoint_every"}
 )
 STARTUP = 5  # trials drawn at random before the sampler learns from them
@@ -178,10 +191,10 @@ def read_search(words: Sequence[str], options: Mapping[str, Any]) -> tuple[Dimen
     Raises:
         UserError: a word is no such thing, or names what cannot be searched.
     """
-    method, recipe = (
-        lookup(f"{kind}s", options.get(kind, getattr(FitSettings(), kind))) for kind in ("method", "recipe")
-    )
-    known = {o.name: o for cls in (FitSettings, method.Settings, recipe.Settings) for o in plain.options(cls)}
+    fit = FitSettings()
+    names = (options.get(name, getattr(fit, name)) for name in ("method", "head", "alignment"))
+    parts = (FitSettings, method_class(*names).Settings, lookup("recipes", options.get("recipe", fit.recipe)).Settings)
+    known = {option.name: option for part in parts for option in plain.options(part)}
     found: dict[str, Dimension] = {}
     for word in words:
         name, equals, values = word.partition("=")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -60,6 +60,27 @@ class TaskName:
                 f"the task {text!r} has '*', which stands for all other domains, beside others: give one of both"
             )
         return cls(dataset.strip(), sources, target)
+
+
+def read_origin(origin: Mapping[str, Any], seed: int = 0) -> tuple[Scenario, Answers | None]:
+    """The pictures of a run from where its folder says that they came from, and the answers if it was to be measured.
+
+    Args:
+        origin: a task by name, or paths of sources and target, as `hda fit` notes them.
+        seed: the run's.
+    """
+    told = {name: origin.get(name) for name in ("shots", "split", "lists", "labelled", "root")}
+    strict, combine = bool(origin.get("strict")), bool(origin.get("combine"))
+    if origin.get("task"):
+        more = {name: told[name] for name in ("shots", "split", "lists")}
+        return read_task(origin["task"], origin["data"], seed=seed, combine=combine, strict=strict, **more)
+    scenario = Scenario.read(
+        origin["source"], origin["target"], told["labelled"], told["root"], shots=told["shots"], seed=seed
+    )
+    answers = None
+    if origin.get("evaluate"):
+        answers = Answers.read(origin["target"], scenario, told["root"], strict=strict)
+    return scenario.combined() if combine else scenario, answers
 
 
 def read_task(

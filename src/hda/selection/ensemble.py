@@ -23,7 +23,7 @@ class Ranks(Validator):
 
     name = "ranks"
     summary = "mean rank by infomax, snd, class-ami and reverse"
-    paper = "the mean of ranks, known as the Borda count"
+    paper = "Borda count: the mean of ranks"
     members: ClassVar[tuple[Validator, ...]] = (InfoMax(), SND(), ClassAMI(), Reverse())
     needs = frozenset().union(*(member.needs for member in members))
     relative = True

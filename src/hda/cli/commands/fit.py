@@ -24,7 +24,7 @@ from hda import settings as plain
 from hda.cli import options
 from hda.cli.terminal import reporting
 from hda.data.scenario import Answers, Scenario
-from hda.data.tasks import read_task
+from hda.data.tasks import read_origin
 from hda.engine.run import SETTINGS, Run
 from hda.engine.settings import FitSettings, Settings
 from hda.errors import UserError
@@ -114,14 +114,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 def _read(origin: dict[str, Any], seed: int) -> tuple[Scenario, Answers | None]:
     """Who trains on what, and the answers if they are to be had."""
     _check_origin(origin)
-    shots, strict = origin["shots"], bool(origin["strict"])
-    if origin["task"]:
-        more = {name: origin[name] for name in ("split", "lists", "combine")}
-        return read_task(origin["task"], origin["data"], shots=shots, seed=seed, strict=strict, **more)
-    root = origin["root"]
-    scenario = Scenario.read(origin["source"], origin["target"], origin["labelled"], root, shots=shots, seed=seed)
-    answers = Answers.read(origin["target"], scenario, root, strict=strict) if origin["evaluate"] else None
-    return scenario.combined() if origin["combine"] else scenario, answers
+    return read_origin(origin, seed)
 
 
 def _check_origin(origin: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ from hda.cli.text import table
 from hda.errors import UserError
 
 USAGE = """hda tune --source PATH [PATH ...] --target PATH --select NAME --out DIR --search NAME=RANGE [...] [SETTING ...]
+       hda tune --task DATASET:SOURCE->TARGET --data DIR --select NAME --out DIR --search NAME=RANGE [...] [SETTING ...]
        hda tune --resume --out DIR [--trials N]"""
 TRIALS = 20
 
@@ -42,7 +43,6 @@ def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    import hda
     from hda.tune import check_optuna, tune
 
     check_optuna()
@@ -50,13 +50,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         raise UserError("a search needs a folder: add --out DIR")
     asked = _asked(args)
     origin = asked["origin"]
-    for name in ("source", "target"):
-        if not origin.get(name):
-            raise UserError(f"no {name} is given: add --{name} PATH (`hda tune --help` shows how)")
     if not asked["select"]:
         raise UserError("nobody is to judge the trials: add --select NAME (`hda list validators`)")
-    scenario = hda.Scenario.read(origin["source"], origin["target"], origin["labelled"], origin["root"])
-    answers = hda.Answers.read(origin["target"], scenario, origin["root"]) if origin["evaluate"] else None
+    scenario, answers = fit._read(origin, int(asked["options"].get("seed", 0)))
     try:
         with reporting() as reporter:
             found = tune(
@@ -87,14 +83,14 @@ def _asked(args: argparse.Namespace) -> dict[str, Any]:
     given = {name: value for name, value in vars(args).items() if name not in apart}
     origin = {name: getattr(args, name) for name in fit.ORIGIN}
     asked = {
-        "origin": fit._absolute({**origin, "source": origin["source"] or []}),
+        "origin": fit._absolute(origin),
         "search": args.search or [],
         "select": getattr(args, "select", None),
         "options": given,
         "trials": TRIALS if args.trials is None else args.trials,
     }
-    out = Path(args.out)
-    if not args.resume or (not (out / MARK).exists() and origin["source"]):
+    out, pictures = Path(args.out), origin["source"] or origin["target"] or origin["task"]
+    if not args.resume or (not (out / MARK).exists() and pictures):
         return asked
     before = marked(out)
     if args.trials is None:
@@ -102,7 +98,7 @@ def _asked(args: argparse.Namespace) -> dict[str, Any]:
     return (
         asked
         | {name: asked[name] if asked[name] else before[name] for name in ("search", "select", "options")}
-        | {"origin": asked["origin"] if origin["source"] or origin["target"] else before["origin"]}
+        | {"origin": asked["origin"] if pictures else before["origin"]}
     )
 
 
@@ -135,10 +131,11 @@ def _tell(found: Any, origin: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pictures(origin: dict[str, Any]) -> list[str]:
-    words = ["--source", *origin["source"], "--target", origin["target"]]
-    for name in ("labelled", "root"):
-        words += [options.flag(name), origin[name]] if origin[name] else []
-    return words + [options.flag(name) for name in ("evaluate", "skip_broken") if origin[name]]
+    words = ["--source", *origin["source"]] if origin["source"] else []
+    for name in fit.ORIGIN[1:]:
+        given = origin[name]
+        words += [options.flag(name)] if given is True else [options.flag(name), str(given)] if given else []
+    return words
 
 
 def _settings(given: dict[str, Any]) -> list[str]:
