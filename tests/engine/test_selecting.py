@@ -15,10 +15,10 @@ from hda.data.digits import digits
 from hda.demo import METHODS, PLAIN, SETTINGS
 from hda.engine import fit as module
 from hda.engine.reporter import Reporter
-from hda.engine.selecting import selected, states
+from hda.engine.selecting import Selecting, selected, states
 from hda.engine.step import Step
 from hda.registry import registered
-from hda.selection import Seen, validator
+from hda.selection import Seen, Unlabelled, validator
 
 VALIDATORS = sorted(registered("selection"))
 OFTEN = {"evaluate_every": 2}
@@ -324,6 +324,52 @@ def test_a_state_from_after_the_last_checkpoint_is_not_gone_on_with(task, run, s
 
     hda.fit(scenario, out=tmp_path / "run", reporter=Look(), resume=True, **options)
     assert seen == [(6, [1, 2, 3, 4, 5, 6])]
+
+
+def test_a_state_that_the_last_checkpoint_may_go_back_to_is_not_deleted(tmp_path, monkeypatch):
+    """On a GPU a resumed run need not come to the better state again: the one before is the choice then."""
+    given = iter([1.0, 5.0, 4.0, 7.0, 9.0])
+    monkeypatch.setattr(registered("selection")["entropy"], "score", lambda self, seen: next(given))
+    records = []
+
+    def add(selecting, step, durable):
+        line = selecting.add(
+            step, Seen(none_to_see()), lambda: {"weight": torch.tensor([float(step)])}, lambda: durable
+        )
+        records.append({"step": step, **line})
+
+    first = Selecting(tmp_path, "entropy", keep=False)
+    for step, durable in ((1, 0), (2, 0), (3, 2), (4, 3)):
+        add(first, step, durable)
+    assert list(states(tmp_path)) == [2, 4]  # the last checkpoint is of step 3, and the choice was 2 there
+    resumed = Selecting(tmp_path, "entropy", keep=False)
+    resumed.restore(records, 3)
+    assert list(states(tmp_path)) == [2]
+    assert resumed.chosen() == 2
+    assert resumed.finish() == {"validator": "entropy", "step": 2, "score": 5.0}
+    assert load_file(tmp_path / "selected.safetensors")["weight"].item() == 2.0
+    assert not states(tmp_path)
+
+
+def test_a_rank_that_rises_as_others_come_brings_an_older_state_back(tmp_path, monkeypatch):
+    three = [4.0, 5.0, 1.0, 2.0, 3.0]  # by three members the second is above the first
+    fourth = [9.0, 1.0, 6.0, 7.0, 8.0]  # by the fourth all that come later are between the two
+    measured = iter(
+        [{"infomax": a, "snd": a, "class-ami": a, "reverse": b} for a, b in zip(three, fourth, strict=True)]
+    )
+    monkeypatch.setattr(registered("selection")["ranks"], "measure", lambda self, seen: next(measured))
+    selecting, chosen = Selecting(tmp_path, "ranks", keep=False), []
+    for step in range(1, 6):
+        weights = {"weight": torch.tensor([float(step)])}
+        chosen.append(selecting.add(step, Seen(none_to_see()), lambda w=weights: w, lambda s=step: s)["selected"])
+    assert (chosen[1], chosen[-1]) == (2, 1)
+    assert selecting.finish() == {"validator": "ranks", "step": 1, "score": pytest.approx(17 / 4 / 5)}
+    assert load_file(tmp_path / "selected.safetensors")["weight"].item() == 1.0
+    assert not states(tmp_path)
+
+
+def none_to_see() -> Unlabelled:
+    return Unlabelled(np.zeros((2, 1)), np.zeros((2, 1)))
 
 
 # On real handwriting

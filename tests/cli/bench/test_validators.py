@@ -22,7 +22,7 @@ def test_validators_are_compared_over_the_checkpoints_below_a_folder(hda, here):
     assert hda("fit", *KEPT, "--method", "source-only", "--out", "runs/b").code == 0
     told = hda("bench", "validators", "runs", "--out", "rows.jsonl", "--json")
     assert told.code == 0
-    assert "6 checkpoints of 2 runs" in told.out
+    assert "checkpoints: 6, runs: 2" in told.out
     names = {row["validator"] for row in told.json}
     assert names == {"class-ami", "entropy", "infomax", "nuclear-norm", "ranks", "reverse", "snd", "last iteration"}
     assert [json.loads(line) for line in Path("rows.jsonl").read_text().splitlines()] == told.json

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> list[dict[str, Any]]:
             "no run there has kept a checkpoint of known accuracy: fit with --keep-checkpoints and --evaluate"
         )
     rows = compare(found)
-    print(f"{len(found):,} checkpoints of {len({point.run for point in found}):,} runs")
+    print(f"checkpoints: {len(found):,}, runs: {len({point.run for point in found}):,}")
     print(table(HEADER, [_cells(row) for row in rows]))
     print(
         "rho: Spearman's rank correlation with true accuracy, among all checkpoints of a task and among those of a run;\n"
