@@ -117,7 +117,7 @@ def train(
     if target is not None:
         loss = loss + transfer(net, torch.cat([gs, gt]), len(gs), i) + torch.cat([hs, ht]).abs().mean()
     optimiser.zero_grad()
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     optimiser.step()
     return loss.detach()
 

@@ -15,6 +15,8 @@ from torch import Tensor
 from hda.data.samplers import Sampler
 from hda.engine.step import Step
 
+WAITING = 4  # batches that are gathered ahead where pictures are streamed
+
 
 class Bank:
     """Several sets of pictures as one: row i is picture i of all of them in order."""
@@ -75,7 +77,7 @@ class Feeder:
         self.labels = torch.from_numpy(np.ascontiguousarray(labels)).to(device)
         self.state = sampler.state()
         self._pinned = device.type == "cuda"
-        self._ahead: queue.Queue[_Ready | BaseException] = queue.Queue(maxsize=4)
+        self._ahead: queue.Queue[_Ready | BaseException] = queue.Queue(WAITING)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         if resident is None and device.type == "cuda":
