@@ -34,8 +34,13 @@ class Bank:
         """Write those pictures into `out`, (rows, edge, edge, 3) uint8."""
         for array, start, stop in zip(self.arrays, self.starts, self.starts[1:], strict=False):
             mine = np.flatnonzero((rows >= start) & (rows < stop))
-            if len(mine):
-                out[mine] = array[rows[mine] - start]
+            if not len(mine):
+                continue
+            wanted, first, last = rows[mine] - start, mine[0], mine[-1] + 1
+            if last - first == len(mine):  # one after the other, as those of a single source or target are
+                np.take(array, wanted, axis=0, out=out[first:last], mode="clip")  # "raise" would go through a copy
+            else:
+                out[mine] = array[wanted]
 
     def to(self, device: torch.device) -> Tensor:
         """All pictures as one tensor on the device, copied in pieces."""
