@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import queue
 import threading
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from hda.data.samplers import Sampler
 from hda.engine.step import Step
 
 WAITING = 4  # batches that are gathered ahead where pictures are streamed
+HELD = 2**28  # bytes read from memory maps before this process lets go of them; the system may keep them
 
 
 class Bank:
@@ -25,6 +27,7 @@ class Bank:
         self.arrays = arrays
         self.starts = np.cumsum([0, *(len(array) for array in arrays)])
         self.edge = arrays[0].shape[1]
+        self._read = 0  # bytes, since the maps were let go of
 
     @property
     def bytes(self) -> int:
@@ -41,6 +44,7 @@ class Bank:
                 np.take(array, wanted, axis=0, out=out[first:last], mode="clip")  # "raise" would go through a copy
             else:
                 out[mine] = array[wanted]
+        self._count(out.nbytes)
 
     def to(self, device: torch.device) -> Tensor:
         """All pictures as one tensor on the device, copied in pieces."""
@@ -49,7 +53,18 @@ class Bank:
             for i in range(0, len(array), 1024):
                 piece = np.array(array[i : i + 1024])
                 whole[start + i : start + i + len(piece)] = torch.from_numpy(piece).to(device)
+                self._count(piece.nbytes)
         return whole
+
+    def _count(self, read: int) -> None:
+        """Keep what is mapped of a large store from growing to all of it: as memory in use that looks like a leak."""
+        self._read += read
+        if self._read > HELD and hasattr(mmap, "MADV_DONTNEED"):
+            self._read = 0
+            for array in self.arrays:
+                mapped = getattr(array, "_mmap", None)  # numpy's memory maps have it
+                if mapped is not None:
+                    mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def fits(bank: Bank, device: torch.device, limit_gib: float | None) -> bool:
