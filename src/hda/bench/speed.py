@@ -172,7 +172,7 @@ def _ours_and_bare(
         ours(3)
         peak = memory.peak()
         memory_of_bare = _Memory(device)
-        bare = _bare_steps(settings, training)
+        bare = _bare_steps(settings, training, compiled="compiled" in mode)
         bare(3)
         peak_bare = memory_of_bare.peak()
         reporter.note("measuring the step and the bare step")
@@ -279,14 +279,14 @@ def _our_steps(step: Step, feeder: Feeder, log_every: int) -> Run:
     return run
 
 
-def _bare_steps(settings: Settings, training: Training) -> Run:
+def _bare_steps(settings: Settings, training: Training, compiled: bool) -> Run:
     """Forward, backward and update on tensors that are ready, in the arithmetic and launch mode of our step.
 
     On a GPU it is the backbone with one linear layer on it, and ordinary batch statistics; on a CPU the method itself.
     """
     if training.device.type != "cuda":
         return _bare_method(settings, training)
-    return _bare_backbone(settings, training)
+    return _bare_backbone(settings, training, compiled)
 
 
 def _bare_method(settings: Settings, training: Training) -> Run:
@@ -316,7 +316,7 @@ def _bare_method(settings: Settings, training: Training) -> Run:
     return run
 
 
-def _bare_backbone(settings: Settings, training: Training) -> Run:
+def _bare_backbone(settings: Settings, training: Training, compiled: bool) -> Run:
     step, device = training.step, training.device
     backbone = backbones.create(settings.fit.backbone, weights="none").to(device).train()
     backbones.use_precision(backbone, training.precision)
@@ -327,7 +327,7 @@ def _bare_backbone(settings: Settings, training: Training) -> Run:
     )  # fmt: skip
     images = step.vary(step.pictures)
     labels = torch.arange(len(images), device=device) % step.method.classes
-    if settings.fit.compile:
+    if compiled:
         backbone.net.compile(dynamic=False)
 
     def once() -> None:
@@ -355,7 +355,8 @@ def _captured(once: Callable[[], None], optimiser: torch.optim.Optimizer, device
     optimiser.zero_grad(set_to_none=True)
     torch.cuda.empty_cache()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    # What another thread does, such as the one that streams pictures, is no part of the graph, and no mistake either.
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         once()
     return graph.replay
 
