@@ -59,7 +59,7 @@ TYPED = 4000  # the demo's typed digits
 DIFFERENT = 200  # photographs, before they repeat
 SCALES = ((50, 0.6), (8, 0.25), (2, 0.15))  # pixels from one random value to the next, and its share
 PARTS = ("data", "forward", "backward", "optimiser", "evaluation")
-ROUNDS = 30
+ROUNDS = {"cuda": 30, "cpu": 100}  # on a CPU a short slice is likelier to be undisturbed
 Run = Callable[[int], object]  # does that many steps
 
 
@@ -122,6 +122,7 @@ def speed(workload: Workload, reporter: Reporter | None = None) -> dict[str, Any
     """
     device, reporter = choose_device(workload.device), reporter or Reporter()
     settings = workload.settings(device)
+    load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
     with tempfile.TemporaryDirectory(prefix="hda-speed-") as folder, random_numbers(device, 0):
         scenario = make_pictures(Path(folder), settings, workload.pictures)
         settings = settings.resolve(scenario)
@@ -142,6 +143,7 @@ def speed(workload: Workload, reporter: Reporter | None = None) -> dict[str, Any
         "share": found["share"],
         "device": device_name(device),
         "cores": pixels.cores(),
+        "load": load,
         "backbone": settings.fit.backbone,
         "batch": settings.fit.batch,
         "size": found["size"],
@@ -177,7 +179,12 @@ def _ours_and_bare(
         peak_bare = memory_of_bare.peak()
         reporter.note("measuring the step and the bare step")
         rows = step.layout.rows
-        seconds = _in_turns({"ours": ours, "bare": bare}, workload.seconds * 2 / 3, device, WAITING + 1)
+        seconds = _in_turns(
+            {"ours": ours, "bare": bare},
+            workload.seconds * 2 / 3,
+            device,
+            WAITING + 1 if step.device.type == "cuda" else 1,
+        )
         shares = _shares(training, feeder, workload.seconds / 10)
     finally:
         feeder.close()
@@ -374,7 +381,7 @@ def _in_turns(runs: dict[str, Run], seconds: float, device: torch.device, settle
     for name, run in runs.items():
         run(settle)
         best[name] = _time(run, 3, device) / 3
-        counts[name] = max(1, round(seconds / (ROUNDS * len(runs)) / best[name]))
+        counts[name] = max(1, round(seconds / (ROUNDS[device.type] * len(runs)) / best[name]))
     while time.perf_counter() - start < seconds:
         for name, run in runs.items():
             if len(runs) > 1:

@@ -6,6 +6,15 @@ import torch
 NAMED = {"ours", "bare", "plain_loop", "ratio_bare", "ratio_plain", "peak_memory", "device"}
 
 
+def test_a_busy_machine_is_told(hda, monkeypatch):
+    words = ["--pictures", 24, "--batch", 4, "--seconds", 0.1, "--device", "cpu", "--method", "mcd", "--json"]
+    for load in (1e4, 0.0):
+        monkeypatch.setattr("os.getloadavg", lambda load=load: (load, 0.0, 0.0))
+        told = hda("speed", *words)
+        assert told.json["load"] == load
+        assert ("The machine was busy" in told.out) is bool(load)
+
+
 def test_the_row_of_the_demo_s_network(hda, tmp_path):
     torch.set_float32_matmul_precision("highest")
     file = tmp_path / "speed.jsonl"

@@ -65,6 +65,11 @@ def _sentences(found: dict[str, Any]) -> str:
     ]
     if found["plain_loop"] is None:
         lines.append("There is no plain loop for this method: it is written for hdan and source-only.")
+    if found["load"] is not None and found["load"] > found["cores"] / 2:
+        lines.append(
+            f"The machine was busy before (load {found['load']:.1f} on {found['cores']} cores): figures of a CPU are worth "
+            "little then, measure again when it is quiet."
+        )
     return "\n".join(lines)
 
 
