@@ -17,15 +17,12 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from PIL import Image
-
+from hda.bench.speed import make_photos
 from hda.data import pixels
 from hda.data.decode import DECODER, decode
 from hda.data.images import read_unlabelled
 
 SIZES = ((500, 375), (500, 333), (375, 500), (640, 480), (500, 500))  # width and height: what photo collections hold
-SCALES = ((50, 0.6), (8, 0.25), (2, 0.15))  # pixels from one random value to the next, and its share
 
 
 def main() -> None:
@@ -37,7 +34,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="hda-decode-") as folder:
-        photos = make_photos(Path(folder, "photos"), given.images)
+        photos = make_photos(Path(folder, "photos"), given.images, sizes=SIZES)
         result = measure(photos, Path(folder), given.edge, given.workers, given.rounds)
     if given.json:
         print(json.dumps(result))
@@ -102,27 +99,6 @@ def _share(paths: Sequence[str], edge: int, ready: Barrier, done: Barrier) -> No
         with open(path, "rb") as file:
             decode(file.read(), edge)
     done.wait()
-
-
-def make_photos(folder: Path, count: int) -> Path:
-    """JPEGs of smoothed noise: as many bytes a pixel as photographs have."""
-    folder.mkdir()
-    random = np.random.default_rng(0)
-    for i in range(count):
-        name = folder / f"{i:06d}.jpg"
-        if i < 200:
-            _photo(random, *SIZES[i % len(SIZES)]).save(name, quality=85)
-        else:  # other files, same work
-            name.write_bytes((folder / f"{i % 200:06d}.jpg").read_bytes())
-    return folder
-
-
-def _photo(random: np.random.Generator, width: int, height: int) -> Image.Image:
-    picture = np.zeros((height, width, 3))
-    for step, share in SCALES:
-        grid = random.integers(0, 256, (height // step + 1, width // step + 1, 3), dtype=np.uint8)
-        picture += share * np.asarray(Image.fromarray(grid).resize((width, height), Image.Resampling.BICUBIC))
-    return Image.fromarray(picture.astype(np.uint8))
 
 
 if __name__ == "__main__":

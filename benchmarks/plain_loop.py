@@ -3,119 +3,52 @@ r"""HDAN once more, as a careful user would write it without hda: PIL, a DataLoa
     python benchmarks/plain_loop.py --source office_home_art.tar --target office_home_clipart.tar \
         --weights resnet50_imagenet_v1.safetensors --steps 2000
 
-It shares no line with the package, so that agreement in accuracy means something, and it is what the package's speed is
-compared with. One source; pictures come from `.tar` files of class folders, 256 x 256; the weights are a ResNet-50's whose
-bottlenecks stride on their first layer.
+The loop's parts are in `hda.bench.plain`, which shares no line with the rest of the package, so that agreement in accuracy
+means something; `hda speed` times the same parts. One source; pictures come from `.tar` files of class folders, 256 x 256;
+the weights are a ResNet-50's whose bottlenecks stride on their first layer.
 """
 
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import os
 import tarfile
 import time
-from collections.abc import Iterator
-from typing import Any
 
 import torch
-from PIL import Image
 from safetensors.torch import load_file
-from torch import Tensor, nn
-from torch.nn import functional as F
-from torch.utils.data import DataLoader, Dataset
+from torch import nn
+from torch.utils.data import DataLoader
 from torchvision import models
-from torchvision.transforms import v2
 
-EDGE, SIZE, WIDTH = 256, 224, 1024
+from hda.bench import plain
+
+EDGE, SIZE = 256, 224
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-TO_TENSOR = [v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
-TRAIN = v2.Compose([v2.Resize((EDGE, EDGE)), v2.RandomCrop(SIZE), v2.RandomHorizontalFlip(), *TO_TENSOR])
-TEST = v2.Compose([v2.Resize((EDGE, EDGE)), v2.CenterCrop(SIZE), *TO_TENSOR])
 
 
-class Pictures(Dataset[tuple[Tensor, int]]):
-    def __init__(self, path: str, transform: v2.Compose) -> None:
-        with tarfile.open(path) as tar:
-            files = sorted((m.name, tar.extractfile(m).read()) for m in tar if m.isfile())  # type: ignore[union-attr]
-        classes = sorted({name.split("/")[-2] for name, _ in files})
-        self.items = [(data, classes.index(name.split("/")[-2])) for name, data in files]
-        self.classes, self.transform = classes, transform
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        data, label = self.items[index]
-        return self.transform(Image.open(io.BytesIO(data)).convert("RGB")), label
+def read(path: str, transform: plain.Transform) -> tuple[plain.Pictures, list[str]]:
+    """The pictures of a tar of class folders, and the classes."""
+    with tarfile.open(path) as tar:
+        files = sorted((m.name, tar.extractfile(m).read()) for m in tar if m.isfile())  # type: ignore[union-attr]
+    classes = sorted({name.split("/")[-2] for name, _ in files})
+    labels = [classes.index(name.split("/")[-2]) for name, _ in files]
+    return plain.Pictures([data for _, data in files], labels, transform), classes
 
 
-class Reverse(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, strength: float) -> Tensor:
-        ctx.strength = strength
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return -ctx.strength * gradient, None
-
-
-def strength(i: int) -> float:
-    return 2.0 / (1.0 + float(torch.exp(torch.tensor(-10.0 * i / 10000.0)))) - 1.0
-
-
-def layer(inputs: int, outputs: int, slope: float = 0.0) -> nn.Linear:
-    made = nn.Linear(inputs, outputs)
-    nn.init.kaiming_normal_(made.weight, a=slope)
-    nn.init.zeros_(made.bias)
-    return made
-
-
-class Net(nn.Module):
-    def __init__(self, weights: str, classes: int, heuristics: int) -> None:
-        super().__init__()
-        self.features = models.resnet50()
-        for block in (self.features.layer2[0], self.features.layer3[0], self.features.layer4[0]):
-            block.conv1.stride, block.conv2.stride = (2, 2), (1, 1)
-        self.features.load_state_dict({k: v.float() for k, v in load_file(weights).items()})
-        self.features.fc = nn.Identity()
-        self.fundament = layer(2048, classes, 100.0)
-        self.heuristics = nn.ModuleList(layer(2048, classes, float(k)) for k in range(heuristics))
-        self.discriminator = nn.Sequential(
-            layer(classes, WIDTH), nn.ReLU(), nn.Dropout(0.5), layer(WIDTH, WIDTH), nn.ReLU(), nn.Dropout(0.5),
-            layer(WIDTH, 1),
-        )  # fmt: skip
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        z = self.features(x)
-        h = torch.stack([heuristic(z) for heuristic in self.heuristics]).sum(0)
-        return (self.fundament(z) - h).float(), h.float()
-
-
-def transfer(net: Net, g: Tensor, sources: int, i: int) -> Tensor:
-    p = g.softmax(1)
-    entropy = Reverse.apply(-(p * torch.log(p + 1e-5)).sum(1), strength(i))
-    weights = torch.exp(-entropy)
-    source, target = weights[:sources], weights[sources:]
-    weights = torch.cat([source / source.detach().sum(), target / target.detach().sum()])
-    logits = net.discriminator(Reverse.apply(p, strength(i + 1)))[:, 0].float()
-    domain = (torch.arange(len(g), device=g.device) < sources).float()
-    return (weights * F.binary_cross_entropy_with_logits(logits, domain, reduction="none")).sum() / 2
-
-
-def batches(pictures: Pictures, batch: int, workers: int) -> Iterator[tuple[Tensor, Tensor]]:
-    loader = DataLoader(
-        pictures, batch, shuffle=True, drop_last=True, num_workers=workers, pin_memory=torch.cuda.is_available(),
-        persistent_workers=workers > 0,
-    )  # fmt: skip
-    while True:
-        yield from loader
+def resnet50(weights: str) -> nn.Module:
+    """Without its classifier, its strides where these weights have them."""
+    net = models.resnet50()
+    for block in (net.layer2[0], net.layer3[0], net.layer4[0]):
+        block.conv1.stride, block.conv2.stride = (2, 2), (1, 1)
+    net.load_state_dict({k: v.float() for k, v in load_file(weights).items()})
+    net.fc = nn.Identity()
+    return net
 
 
 @torch.no_grad()
-def accuracy(net: Net, pictures: Pictures, workers: int, device: str, precision: str) -> float:
+def accuracy(net: plain.Net, pictures: plain.Pictures, workers: int, device: str, precision: str) -> float:
     net.eval()
     right = 0
     for x, y in DataLoader(pictures, 256, num_workers=workers):
@@ -139,30 +72,26 @@ def main() -> None:
     args = parser.parse_args()
     torch.manual_seed(args.seed)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    source, target, test = Pictures(args.source, TRAIN), Pictures(args.target, TRAIN), Pictures(args.target, TEST)
-    if source.classes != target.classes:
+    varied, still = plain.crop_flip(EDGE, SIZE, MEAN, STD), plain.centre(EDGE, SIZE, MEAN, STD)
+    (source, classes), (target, others), (test, _) = (
+        read(path, transform)
+        for path, transform in ((args.source, varied), (args.target, varied), (args.target, still))
+    )
+    if classes != others:
         raise SystemExit("source and target have other classes")
-    net = Net(args.weights, len(source.classes), args.heuristics).to(device)
-    backbone = list(net.features.parameters())
-    heads = [p for name, p in net.named_parameters() if not name.startswith("features.")]
-    optimiser = torch.optim.SGD(
-        [{"params": backbone, "base": 0.001}, {"params": heads, "base": 0.01}],
-        lr=0.001, momentum=0.9, weight_decay=0.001, nesterov=True,
-    )  # fmt: skip
-    sources, targets = (batches(pictures, args.batch, args.workers) for pictures in (source, target))
+    net = plain.Net(resnet50(args.weights), 2048, len(classes), args.heuristics).to(device)
+    optimiser = plain.sgd(net)
+    sources, targets = (plain.batches(pictures, args.batch, args.workers) for pictures in (source, target))
     started = lap = time.perf_counter()
     for i in range(args.steps):
-        for group in optimiser.param_groups:
-            group["lr"] = group["base"] * (1.0 + 0.001 * i) ** -0.75
-        (xs, ys), (xt, _) = next(sources), next(targets)
-        with torch.autocast(device, torch.bfloat16, args.precision == "bf16"):
-            (gs, hs), (gt, ht) = (net(x.to(device, non_blocking=True)) for x in (xs, xt))
-            g, h = torch.cat([gs, gt]), torch.cat([hs, ht])
-        adversarial = transfer(net, g, len(gs), i)
-        loss = F.cross_entropy(gs, ys.to(device)) + adversarial + h.abs().mean()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
+        plain.train(
+            net,
+            optimiser,
+            i,
+            next(sources),
+            next(targets),
+            lambda: torch.autocast(device, torch.bfloat16, args.precision == "bf16"),
+        )
         done = i + 1
         if done == args.steps or done % args.evaluate_every == 0:
             rate = args.evaluate_every * 2 * args.batch / (time.perf_counter() - lap)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import tracemalloc
 from collections import namedtuple
 from pathlib import Path
 
@@ -382,6 +383,24 @@ def test_where_the_cache_is(tmp_path, monkeypatch):
         pixels.load(images, EDGE)
         assert len(stores(places[name])) == len(stores(places[name] / sub)) == 1
         monkeypatch.delenv(name)
+
+
+def test_memory_is_bounded_however_many_pictures_there_are(tmp_path, cache):
+    """Rows are written as they come: what is in memory is the few pictures that the threads are at."""
+    images, peaks = read_unlabelled(make(tmp_path / "set", 400)), []
+    tracemalloc.start()
+    try:
+        for count in (100, 400):
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            loaded = pixels.load(images.select(range(count)), 64, cache=cache / str(count), workers=2)
+            peaks.append(tracemalloc.get_traced_memory()[1] - before)
+            assert len(loaded.array) == count
+    finally:
+        tracemalloc.stop()
+    assert loaded.array.nbytes > 4_000_000
+    assert peaks[1] < 1_500_000
+    assert peaks[1] - peaks[0] < 300 * 64 * 64 * 3 / 4
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64, 1000])

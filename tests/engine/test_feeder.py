@@ -1,3 +1,5 @@
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -6,6 +8,7 @@ import torch
 
 from hda.batch import Layout
 from hda.data.samplers import Sampler
+from hda.engine import feeder
 from hda.engine.feeder import Bank, Feeder, fits
 
 CPU = torch.device("cpu")
@@ -114,3 +117,26 @@ def test_no_target_picture_needs_a_label(arrays, labels):
     for _ in range(20):
         feeder.feed(step)
         assert step.labels.min() >= 0
+
+
+def resident_of_files() -> int:
+    """Bytes of mapped files in this process's memory."""
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"^RssFile:\s+(\d+) kB$", status, re.MULTILINE)[1]) * 1024
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell what is resident")
+def test_memory_is_bounded_however_large_the_store_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(feeder, "HELD", 2**20)
+    shape = (4096, 128, 128, 3)  # 192 MiB
+    values = np.memmap(tmp_path / "rows", np.uint8, "w+", shape=shape)
+    values[:] = np.arange(4096).astype(np.uint8)[:, None, None, None]
+    values.flush()
+    del values
+    bank, out = Bank([np.memmap(tmp_path / "rows", np.uint8, "r", shape=shape)]), np.empty((16, *shape[1:]), np.uint8)
+    before, highest = resident_of_files(), 0
+    for rows in np.random.default_rng(0).permutation(4096).reshape(-1, 16):
+        bank.gather(rows, out)
+        assert (out == (rows % 256)[:, None, None, None]).all()
+        highest = max(highest, resident_of_files() - before)
+    assert highest < 2**27  # the system maps up to 2 MiB around what is read, so 64 MiB for two reads of 16

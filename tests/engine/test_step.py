@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.exc import TorchDynamoException
 from torch.nn import functional as F
 
 from hda.backbones import create
 from hda.batch import Layout
-from hda.engine.step import Kept, Step, build_method, prepare, random_numbers
+from hda.engine.step import Kept, Step, build_method, compile_backbones, prepare, random_numbers
 from hda.methods.base import Losses, Method, Phase
 from hda.recipes.adamw import AdamW
 from hda.recipes.sgd import SGD
@@ -331,3 +332,33 @@ def test_random_numbers_come_from_the_seed_and_the_caller_s_are_put_back():
     with pytest.raises(KeyError), random_numbers(torch.device("cpu"), 7):
         raise KeyError(torch.rand(3))
     assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_backbone_that_cannot_be_compiled_runs_as_it_is(fails, monkeypatch, caplog):
+    ran = []
+
+    def compiled(*args):
+        ran.append(args)
+        if fails:
+            raise TorchDynamoException("no compiler here\nand a long story")
+        return original(*args)
+
+    method = build_method(lookup("methods", "hdan"), lambda: create("small", "none"), 3, 2, None, 0)
+    step = Step(
+        method, SGD("uda"), lambda pictures: pictures.permute(0, 3, 1, 2) / 255.0, LAYOUT, 10, 16, torch.device("cpu")
+    )
+    net = method.backbone.net
+    original = net.forward
+    monkeypatch.setattr(nn.Module, "compile", lambda self, **options: setattr(self, "_compiled_call_impl", compiled))
+    step.domains[:4] = 1
+    before, random = {name: tensor.clone() for name, tensor in step.tensors().items()}, torch.get_rng_state()
+    assert compile_backbones(step) is not fails
+    assert len(ran) == 1
+    assert all(torch.equal(tensor, before[name]) for name, tensor in step.tensors().items())
+    assert torch.equal(torch.get_rng_state(), random)
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["the backbone cannot be compiled and runs as it is: no compiler here"] * fails
+    step.run()
+    assert len(ran) == (1 if fails else 2)
+    assert step.progress.iteration == 1

@@ -55,7 +55,8 @@ class Augmentation:
             mean, std = (torch.tensor(x, device=planes.device).view(1, 3, 1, 1) for x in (self.mean, self.std))
             self._constants[planes.device] = 1.0 / (255.0 * std), -mean / std
         scale, shift = self._constants[planes.device]
-        return torch.addcmul(shift, planes, scale).contiguous(memory_format=torch.channels_last)
+        # Not `addcmul`, which a CPU does not vectorise where its arguments are broadcast.
+        return torch.mul(planes, scale).add_(shift).contiguous(memory_format=torch.channels_last)
 
 
 class CropFlip(Augmentation):
@@ -165,8 +166,7 @@ class Affine(Augmentation):
 
     def apply(self, pictures: Tensor, drawn: Drawn) -> Tensor:
         x = _planes(pictures)
-        grid = F.affine_grid(_backward(drawn), list(x.shape), align_corners=False)
-        return self.normalise(F.grid_sample(x, grid, align_corners=False))
+        return self.normalise(F.grid_sample(x, _grid(_backward(drawn), x.shape[-1]), align_corners=False))
 
 
 KINDS: dict[str, type[Augmentation]] = {
@@ -262,3 +262,15 @@ def _backward(drawn: Drawn) -> Tensor:
     a, b, c, d = (v / drawn["scale"] for v in (cos - tan * sin, sin + tan * cos, -sin, cos))
     x, y = 2.0 * drawn["x"], 2.0 * drawn["y"]
     return torch.stack([a, b, -(a * x + b * y), c, d, -(c * x + d * y)], dim=1).view(-1, 2, 3)
+
+
+def _grid(matrices: Tensor, edge: int) -> Tensor:
+    """Where each of edge x edge pixels comes from, (rows, edge, edge, 2): `F.affine_grid`, at a tenth of its time on a CPU.
+
+    That multiplies many small matrices. A point is a part for its column plus a part for its row, and few pixels share
+    neither.
+    """
+    centres = (2.0 * torch.arange(edge, device=matrices.device) + 1.0) / edge - 1.0
+    x, y, shift = (part[..., None] for part in matrices.unbind(dim=2))  # (rows, 2, 1): of both coordinates
+    grid = (x * centres)[:, :, None, :] + torch.addcmul(shift, y, centres)[:, :, :, None]
+    return grid.permute(0, 2, 3, 1)

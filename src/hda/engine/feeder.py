@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import queue
 import threading
 from collections.abc import Sequence
@@ -15,6 +16,9 @@ from torch import Tensor
 from hda.data.samplers import Sampler
 from hda.engine.step import Step
 
+WAITING = 4  # batches that are gathered ahead where pictures are streamed
+HELD = 2**28  # bytes read from memory maps before this process lets go of them; the system may keep them
+
 
 class Bank:
     """Several sets of pictures as one: row i is picture i of all of them in order."""
@@ -23,6 +27,7 @@ class Bank:
         self.arrays = arrays
         self.starts = np.cumsum([0, *(len(array) for array in arrays)])
         self.edge = arrays[0].shape[1]
+        self._read = 0  # bytes, since the maps were let go of
 
     @property
     def bytes(self) -> int:
@@ -32,8 +37,14 @@ class Bank:
         """Write those pictures into `out`, (rows, edge, edge, 3) uint8."""
         for array, start, stop in zip(self.arrays, self.starts, self.starts[1:], strict=False):
             mine = np.flatnonzero((rows >= start) & (rows < stop))
-            if len(mine):
-                out[mine] = array[rows[mine] - start]
+            if not len(mine):
+                continue
+            wanted, first, last = rows[mine] - start, mine[0], mine[-1] + 1
+            if last - first == len(mine):  # one after the other, as those of a single source or target are
+                np.take(array, wanted, axis=0, out=out[first:last], mode="clip")  # "raise" would go through a copy
+            else:
+                out[mine] = array[wanted]
+        self._count(out.nbytes)
 
     def to(self, device: torch.device) -> Tensor:
         """All pictures as one tensor on the device, copied in pieces."""
@@ -42,7 +53,18 @@ class Bank:
             for i in range(0, len(array), 1024):
                 piece = np.array(array[i : i + 1024])
                 whole[start + i : start + i + len(piece)] = torch.from_numpy(piece).to(device)
+                self._count(piece.nbytes)
         return whole
+
+    def _count(self, read: int) -> None:
+        """Keep what is mapped of a large store from growing to all of it: as memory in use that looks like a leak."""
+        self._read += read
+        if self._read > HELD and hasattr(mmap, "MADV_DONTNEED"):
+            self._read = 0
+            for array in self.arrays:
+                mapped = getattr(array, "_mmap", None)  # numpy's memory maps have it
+                if mapped is not None:
+                    mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def fits(bank: Bank, device: torch.device, limit_gib: float | None) -> bool:
@@ -75,7 +97,7 @@ class Feeder:
         self.labels = torch.from_numpy(np.ascontiguousarray(labels)).to(device)
         self.state = sampler.state()
         self._pinned = device.type == "cuda"
-        self._ahead: queue.Queue[_Ready | BaseException] = queue.Queue(maxsize=4)
+        self._ahead: queue.Queue[_Ready | BaseException] = queue.Queue(WAITING)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         if resident is None and device.type == "cuda":

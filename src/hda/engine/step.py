@@ -66,19 +66,29 @@ class Step:
         Returns:
             Whether it could be recorded; if not, a sentence is logged that says why, and how the step runs instead.
         """
+        with self.unchanged():
+            try:
+                self._graph = self._record()
+            except RuntimeError as error:
+                reason = str(error).partition("\n")[0]
+                log.warning("the step cannot be recorded as a CUDA graph and runs %s: %s", otherwise, reason)
+        return self.captured
+
+    @contextlib.contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Within: the step may run or be tried; after it state, sums and random numbers are what they were."""
         before = {name: tensor.clone() for name, tensor in self.tensors().items()}
         sums = None if self.sums is None else self.sums.clone()
-        random = torch.cuda.get_rng_state(self.device)
-        try:
-            self._graph = self._record()
-        except RuntimeError as error:
-            reason = str(error).partition("\n")[0]
-            log.warning("the step cannot be recorded as a CUDA graph and runs %s: %s", otherwise, reason)
+        on_gpu = self.device.type == "cuda"
+        random = torch.cuda.get_rng_state(self.device) if on_gpu else torch.get_rng_state()
+        yield
         self.load(before)
-        torch.cuda.set_rng_state(random, self.device)
+        if on_gpu:
+            torch.cuda.set_rng_state(random, self.device)
+        else:
+            torch.set_rng_state(random)
         if self.sums is not None:
             self.sums.zero_() if sums is None else self.sums.copy_(sums)
-        return self.captured
 
     def _record(self) -> torch.cuda.CUDAGraph:
         stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
@@ -186,13 +196,32 @@ def prepare(step: Step, *, graph: bool, compile: bool) -> str:
     mode = "eager"
     if step.device.type != "cuda":
         return mode
-    if compile:
-        for backbone in backbones_of(step.method):
-            backbone.net.compile(dynamic=False)
+    if compile and compile_backbones(step):
         mode = "compiled"
     if graph and step.capture(mode):
         mode = "graph" if mode == "eager" else f"{mode} graph"
     return mode
+
+
+def compile_backbones(step: Step) -> bool:
+    """Compile them, which the first step does; where that fails, say so in one sentence and leave them as they were."""
+    from torch._dynamo.exc import TorchDynamoException
+
+    nets = [backbone.net for backbone in backbones_of(step.method)]
+    for net in nets:
+        net.compile(dynamic=False)
+    with step.unchanged():
+        try:
+            step.run()
+        except TorchDynamoException as error:
+            reason = str(error).strip().partition("\n")[0]
+            log.warning("the backbone cannot be compiled and runs as it is: %s", reason)
+            for net in nets:
+                net._compiled_call_impl = None
+            return False
+        finally:
+            step.optimiser.zero_grad(set_to_none=True)
+    return True
 
 
 def build_method(
