@@ -229,7 +229,7 @@ def test_what_is_given_is_not_filled_in():
     resolved = settings.resolve(scenario())
     assert (resolved.fit.steps, resolved.fit.batch, resolved.fit.target_batch) == (10, 4, 4)
     assert resolved.recipe == settings.recipe
-    assert replace(resolved.fit, target_batch=None) == settings.fit
+    assert replace(resolved.fit, target_batch=None, source_hold_out=None) == settings.fit
     assert Settings.given(batch=4, target_batch=9).resolve(scenario()).fit.target_batch == 9
     assert resolved.resolve(scenario()) == resolved
 
