@@ -1,8 +1,9 @@
 """Published datasets: which there are, and whether a copy on disk is whole.
 
-hda data list                        their domains, short names and published counts
-hda data prepare office-home DIR     downloads, verifies and extracts it, or says what only a person can get
-hda data check office-home DIR       counts, verifies, and says what is missing or extra; exit code 2 if anything is
+hda data list                      their domains and short names
+hda data list office-home          all about one: counts, citation, licence, how to get it
+hda data prepare office-home DIR   downloads, verifies and extracts it, or says what only a person can get
+hda data check office-home DIR     counts, says what is missing or extra; exit code 2 if anything is
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ for the truth and measured against.
 
   hda fit --source photos --target drawings
   hda fit --source art product --target clipart --labelled few-cliparts --method hdan --steps 2000
-  hda fit --source photos --target drawings --shots 3                draws three labelled pictures of each class
+  hda fit --source photos --target drawings --shots 3                three labelled ones of each class
   hda fit --task "office-home:Art->Clipart" --data DIR --shots 3     a dataset by name (`hda list datasets`)
   hda fit --source photos --target drawings --method mcd --help     lists that method's settings
   hda fit --resume --out runs/drawings                               goes on with a run that was stopped
