@@ -386,12 +386,12 @@ def _notes_on_answers(
     strange = [name for name in present if name not in classes]
     if strange:
         count = int(np.isin(raw, [index for index, name in enumerate(truth) if name in strange]).sum())
-        many = "class" if len(strange) == 1 else "classes"
+        many = "1 class" if len(strange) == 1 else f"{len(strange)} classes"
         near = {name: _near(name, classes, exactly=True) for name in strange}
         hints = [f"{name!r} may be the source's {other!r}" for name, other in near.items() if other]
         hint = f"; {', '.join(hints[:5])}" if hints else ""
         left_out = f"{_images(count)} of {many} the source lacks are left out of the accuracy"
-        yield f"{left_out}: {_list(strange)}{hint}"
+        yield f"{left_out}: {_list(strange, most=20)}{hint}"
     lacking = [name for name in classes if name not in present]
     if lacking:
         yield f"the target {target} lacks {_classes(lacking, len(classes))}"

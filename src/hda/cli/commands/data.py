@@ -30,13 +30,13 @@ def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     about = "; ".join(f"{name}: {sub.about}" for name, sub in SUBCOMMANDS.items())
     parser.add_argument("what", metavar="|".join(SUBCOMMANDS), help=about)
     what = next((word for word in words if not word.startswith("-")), None)
-    if what in SUBCOMMANDS:
+    if what is not None:
+        if what not in SUBCOMMANDS:
+            raise unknown("subcommand of hda data", what, SUBCOMMANDS)
         SUBCOMMANDS[what].arguments(parser)
 
 
 def run(args: argparse.Namespace) -> Any:
-    if args.what not in SUBCOMMANDS:
-        raise unknown("subcommand of hda data", args.what, SUBCOMMANDS)
     return SUBCOMMANDS[args.what].run(args)
 
 

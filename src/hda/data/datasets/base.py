@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,9 +142,11 @@ class Dataset:
     def advice(self, domain: Domain) -> str:
         """What to do about a domain that is not there."""
         spelled = " or ".join(repr(name) for name in domain.folders[:2])
-        near = [path.name for path in self._at(self.root) if nearest(path.stem, [domain.name, *domain.spellings])]
+        known = [plain(name) for name in domain.folders]
+        others = [path for path in self._at(self.root) if not any(self._is(path, other) for other in self.domains)]
+        near = [path.name for path in others if difflib.get_close_matches(plain(path.stem), known, cutoff=0.75)]
         if near:
-            return f"rename {sorted(near)[0]!r} to {domain.name!r} if that is it"
+            return f"rename {near[0]!r} to {domain.name!r} if that is it"
         return f"put its folder there as {spelled} (`hda data check {self.name}` looks again)"
 
     def part_list(self, domain: Domain, part: Part, lists_in: Location | None = None) -> Path:
