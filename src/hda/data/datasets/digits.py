@@ -104,7 +104,9 @@ class Digits(Dataset):
             return lists.read_numbered(_find(path, f"{name}_labels.txt", part), folder, self.classes)
         try:
             pictures, digits = READERS[domain.name](path, part)
-        except (OSError, EOFError, ValueError, KeyError, struct.error) as error:
+        except UserError:
+            raise
+        except Exception as error:  # the formats' readers raise whatever the bytes lead them to
             raise UserError(f"the {part} part of {domain.name} in {path} is damaged ({error}): get it anew") from None
         if len(pictures) != len(digits) or not len(digits) or digits.min() < 0 or digits.max() > 9:
             raise UserError(f"the {part} part of {domain.name} in {path} is damaged: get its files anew")
