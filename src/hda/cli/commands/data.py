@@ -119,7 +119,7 @@ def describe(cls: Any) -> dict[str, Any]:
         "citation": cls.citation,
         "licence": cls.licence,
         "homepage": cls.homepage,
-        "how to get it": cls.manual or f"`hda data prepare {cls.name} DIR`",
+        "how to get it": cls.manual,
     }
 
 

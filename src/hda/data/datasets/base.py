@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,27 +42,6 @@ class Domain:
         return (self.name, self.short, *self.spellings)
 
 
-@dataclass(frozen=True)
-class Download:
-    """One file to fetch.
-
-    Args:
-        urls: mirrors, to be tried in this order.
-        name: the file's name below the dataset's folder.
-        sha256: checksum, where one is published.
-        md5: checksum, where only this one is published.
-        size: bytes, where published.
-        extract: the folder below the dataset's to unpack it into ("" is that folder itself); None: it stays as it is.
-    """
-
-    urls: tuple[str, ...]
-    name: str
-    sha256: str | None = None
-    md5: str | None = None
-    size: int | None = None
-    extract: str | None = None
-
-
 class Dataset:
     """A published dataset. One file, one subclass: its facts, and whatever of its layout is peculiar.
 
@@ -83,7 +62,7 @@ class Dataset:
     parts: ClassVar[bool] = False  # whether there is an official training and test part
     more: ClassVar[bool] = False  # whether folders hold more pictures than the published lists and counts
     optional: ClassVar[tuple[str, ...]] = ()  # domains that most do without
-    downloads: ClassVar[tuple[Download, ...]] = ()
+    downloads: ClassVar[tuple[Any, ...]] = ()  # files for `hda data prepare` to fetch
     manual: ClassVar[str] = ""  # what to fetch from where and where to put it, if it cannot be downloaded
 
     def __init__(self, root: Location) -> None:
