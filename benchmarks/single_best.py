@@ -44,11 +44,12 @@ def arguments() -> argparse.Namespace:
 def single(task: str, data: str, runs: Path, shots: int | None = None, **options: Any) -> list[dict[str, Any]]:
     """A run from each source of a task alone, and what it came to after its last step."""
     name = TaskName.parse(task)
-    together, _ = hda.task(task, data, shots=shots)  # so that a wrong source is told before the first run
+    draw: dict[str, Any] = {"shots": shots, "seed": int(options.get("seed", 0))}
+    together, _ = hda.task(task, data, **draw)  # so that a wrong source is told before the first run
     rows = []
     for source in together.sources:
         alone = f"{name.dataset}:{source.images.name}->{name.target}"
-        scenario, answers = hda.task(alone, data, shots=shots)
+        scenario, answers = hda.task(alone, data, **draw)
         out = runs / source.images.name
         shutil.rmtree(out, ignore_errors=True)
         result = hda.fit(scenario, evaluate=answers, out=out, reporter=Lines(every=20.0), **options).result or {}

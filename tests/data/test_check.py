@@ -84,7 +84,9 @@ def test_a_class_that_is_renamed_is_told_with_what_it_may_be(copy):
         "Art has the class folder 'Alarm_Clocks', which Office-Home has not: rename it to 'Alarm_Clock' if that is it",
         "class 'Alarm_Clock' of Art is missing (12 pictures)",
     ]
-    (copy / "Art" / "Alarm_Clocks").rename(copy / "Art" / "alarm clock")  # a spelling, no other name
+    (copy / "Art" / "Alarm_Clocks").rename(copy / "Art" / "Wecker")  # as many pictures as the missing class
+    assert "Wecker', which Office-Home has not: rename it to 'Alarm_Clock' if that is it" in check(Small(copy)).wrong[0]
+    (copy / "Art" / "Wecker").rename(copy / "Art" / "alarm clock")  # a spelling, no other name
     assert check(Small(copy)).whole
 
 

@@ -131,13 +131,17 @@ class Scenario:
         shots: int,
         seed: int,
     ) -> Scenario:
-        from hda.data.splits import draw
+        from hda.data.splits import draw, shots_of
 
         if labelled is not None:
-            raise UserError(f"{labelled} is the labelled target and {shots} shots are to be drawn: give one of the two")
+            raise UserError(
+                f"{labelled} is the labelled target and {shots_of(shots)} to be drawn are asked for: give one of the two"
+            )
         images = read_unlabelled(target, root)
         if not is_list(target) and all("/" not in name for name in images.names):
-            raise UserError(f"{target} has no class folders to draw {shots} shots from: give --labelled PATH instead")
+            raise UserError(
+                f"{target} has no class folders to draw {shots_of(shots)} from: give --labelled PATH instead"
+            )
         pictures = read_labelled(target, root, complete=False)
         classes = {name for source in sources for name in source.classes}
         if not classes & set(pictures.classes):

@@ -157,12 +157,12 @@ class _Reading:
         if self.split == "published" or self.lists is not None:
             raise UserError(
                 f"{self.lists or self.dataset.root} has no published lists of {self.dataset.title} for "
-                f"{self.target.name} and {shots} shots: give --lists DIR, or --split drawn"
+                f"{self.target.name} and {splits.shots_of(shots)}: give --lists DIR, or --split drawn"
             )
         drawn = splits.draw(target, shots, self.seed, {name for source in sources for name in source.classes})
         if self.split == "drawn":
             return drawn
-        none = f"there are no published lists of {shots} shots of {self.target.name} in {self.dataset.root}"
+        none = f"there are no published lists of {splits.shots_of(shots)} of {self.target.name} in {self.dataset.root}"
         return replace(drawn, notes=(none, *drawn.notes))
 
     def _task(self, scenario: Scenario, measured: LabelledImages | None) -> Task:

@@ -174,11 +174,11 @@ def test_a_test_part_is_measured_on_and_predicted_apart(hda, home, tmp_path, mon
         ),
         (
             ("--source", "HOME/Art", "--target", "HOME/Clipart/TV", "--shots", "1"),
-            "has no class folders to draw 1 shots from",
+            "has no class folders to draw 1 shot from",
         ),
         (
             ("--source", "HOME/Art", "--target", "HOME/Clipart", "--shots", "1", "--labelled", "HOME/Real World"),
-            "is the labelled target and 1 shots are to be drawn: give one of the two",
+            "is the labelled target and 1 shot to be drawn are asked for: give one of the two",
         ),
     ],
 )
