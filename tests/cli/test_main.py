@@ -13,7 +13,7 @@ import hda as package
 from hda.cli import main as module
 from hda.errors import SettingError, UserError
 
-COMMANDS = ["demo", "fit", "predict", "evaluate", "report", "data", "list", "doctor"]
+COMMANDS = ["demo", "fit", "predict", "evaluate", "report", "tune", "bench", "data", "list", "doctor"]
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_asking_for_help_imports_neither_torch_nor_numpy():
         (["help", "evalute"], "unknown command 'evalute': did you mean 'evaluate'? (known: "),
         (
             ["--verbose"],
-            "unknown command '--verbose' (known: data, demo, doctor, evaluate, fit, list, predict, report)",
+            "unknown command '--verbose' (known: bench, data, demo, doctor, evaluate, fit, list, predict, report, tune)",
         ),
         (["doctor", "extra"], "'extra' is one word too many (`hda doctor --help` shows how)"),
         (["doctor", "--jsn"], "unknown option '--jsn': did you mean '--json'? (`hda doctor --help` lists all)"),

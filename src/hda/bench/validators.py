@@ -21,6 +21,7 @@ from hda import backbones
 from hda.data import augment
 from hda.data.images import Location
 from hda.data.scenario import Scenario
+from hda.data.tasks import read_origin
 from hda.engine.device import choose_device, choose_precision, set_arithmetic
 from hda.engine.evaluate import outputs
 from hda.engine.fit import Material
@@ -258,9 +259,9 @@ def _measures(judge: Validator) -> list[str]:
 
 def _scenario(run: Run) -> Scenario:
     origin = run.description["origin"]
-    if not origin.get("source"):
+    if not (origin.get("source") or origin.get("task")):
         raise UserError(f"{run.path} was trained on pictures in memory: give them to hda.bench.validators.measure")
-    return Scenario.read(origin["source"], origin["target"], origin.get("labelled"), origin.get("root"))
+    return read_origin(origin, run.settings.fit.seed)[0]
 
 
 def _digest(path: Path) -> str:

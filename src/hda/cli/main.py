@@ -22,7 +22,7 @@ from hda.errors import SettingError, UnmetError, UserError, nearest, unknown
 
 ABOUT = """Domain adaptation for image classifiers: train on labelled pictures of one kind, classify unlabelled pictures of
 another. `hda demo` shows it in two minutes; `hda fit --source LABELLED --target UNLABELLED` does it with your pictures."""
-ORDER = ("demo", "fit", "predict", "evaluate", "report", "data", "list", "doctor")
+ORDER = ("demo", "fit", "predict", "evaluate", "report", "tune", "bench", "data", "list", "doctor")
 USER_ERROR, INTERRUPTED = 2, 130
 
 

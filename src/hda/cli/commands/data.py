@@ -119,8 +119,15 @@ def describe(cls: Any) -> dict[str, Any]:
         "citation": cls.citation,
         "licence": cls.licence,
         "homepage": cls.homepage,
-        "how to get it": cls.manual,
+        "how to get it": _how(cls),
     }
+
+
+def _how(cls: Any) -> str:
+    from hda.data.sources import SOURCES
+
+    source = SOURCES.get(cls.name) or cls
+    return f"`hda data prepare {cls.name} DIR`; or {source.manual}" if source.downloads else source.manual
 
 
 def _count(domain: Any) -> str:

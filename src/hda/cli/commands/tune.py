@@ -21,9 +21,10 @@ from hda.cli import options
 from hda.cli.commands import fit
 from hda.cli.terminal import reporting
 from hda.cli.text import table
+from hda.data.tasks import NAMED, read_origin
 from hda.errors import UserError
 
-USAGE = """hda tune --source PATH [PATH ...] --target PATH --select NAME --out DIR --search NAME=RANGE [...] [SETTING ...]
+USAGE = """hda tune --source PATH ... --target PATH --select NAME --out DIR --search NAME=RANGE ... [SETTING ...]
        hda tune --resume --out DIR [--trials N]"""
 TRIALS = 20
 
@@ -42,7 +43,6 @@ def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    import hda
     from hda.tune import check_optuna, tune
 
     check_optuna()
@@ -50,13 +50,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         raise UserError("a search needs a folder: add --out DIR")
     asked = _asked(args)
     origin = asked["origin"]
-    for name in ("source", "target"):
-        if not origin.get(name):
-            raise UserError(f"no {name} is given: add --{name} PATH (`hda tune --help` shows how)")
     if not asked["select"]:
         raise UserError("nobody is to judge the trials: add --select NAME (`hda list validators`)")
-    scenario = hda.Scenario.read(origin["source"], origin["target"], origin["labelled"], origin["root"])
-    answers = hda.Answers.read(origin["target"], scenario, origin["root"]) if origin["evaluate"] else None
+    scenario, answers = read_origin(origin, int(asked["options"].get("seed", 0)))
     try:
         with reporting() as reporter:
             found = tune(
@@ -94,7 +90,7 @@ def _asked(args: argparse.Namespace) -> dict[str, Any]:
         "trials": args.trials or TRIALS,
     }
     out = Path(args.out)
-    if not args.resume or (not (out / MARK).exists() and origin["source"]):
+    if not args.resume or (not (out / MARK).exists() and (origin["source"] or origin["task"])):
         return asked
     before = marked(out)
     if args.trials is None:
@@ -102,7 +98,7 @@ def _asked(args: argparse.Namespace) -> dict[str, Any]:
     return (
         asked
         | {name: asked[name] if _says(asked[name]) else before[name] for name in ("search", "select", "options")}
-        | {"origin": asked["origin"] if origin["source"] or origin["target"] else before["origin"]}
+        | {"origin": asked["origin"] if origin["source"] or origin["target"] or origin["task"] else before["origin"]}
     )
 
 
@@ -139,10 +135,10 @@ def _tell(found: Any, origin: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pictures(origin: dict[str, Any]) -> list[str]:
-    words = ["--source", *origin["source"], "--target", origin["target"]]
-    for name in ("labelled", "root"):
-        words += [options.flag(name), origin[name]] if origin[name] else []
-    return words + [options.flag(name) for name in ("evaluate", "skip_broken") if origin[name]]
+    words = ["--source", *origin["source"]] if origin["source"] else []
+    for name in ("target", "labelled", "root", *NAMED, "shots"):
+        words += [options.flag(name), str(origin[name])] if origin.get(name) else []
+    return words + [options.flag(name) for name in ("combine", "strict", "evaluate", "skip_broken") if origin.get(name)]
 
 
 def _settings(given: dict[str, Any]) -> list[str]:
