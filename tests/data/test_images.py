@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hda.data.images import LabelledImages, from_arrays, is_list, read_labelled, read_unlabelled
+from hda.data.images import LabelledImages, from_arrays, is_list, read_labelled, read_unlabelled, unite
 from hda.errors import UserError
 
 ANIMALS = ("dog/2.png", "cat/9.jpg", "cat/10.png", "dog/1.JPG", "emu/1.webp")
@@ -557,3 +557,36 @@ def test_renumbering_matches_classes_by_name():
     more = labelled.renumbered(("ant", "emu", "cat", "dog"))
     assert more.labels.tolist() == [2, 3, 1, 2]
     assert [more.classes[label] for label in more.labels] == ["cat", "dog", "emu", "cat"]
+
+
+def test_a_list_s_order_does_not_matter(tmp_path):
+    for name in (names := [f"{c}/{i:02d}.png" for c in "abc" for i in range(9)]):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    numbers = np.random.default_rng(0).permutation(len(names))
+    for file, order in (("sorted.txt", range(len(names))), ("shuffled.txt", numbers)):
+        (tmp_path / file).write_text("".join(f"{names[at]} {names[at][0]}\n" for at in order))
+    one, other = (read_labelled(tmp_path / file, name="set") for file in ("sorted.txt", "shuffled.txt"))
+    assert one.images.names == other.images.names == tuple(names)
+    assert one.labels.tolist() == other.labels.tolist() == [at // 9 for at in range(27)]
+    assert one.images.fingerprint() == other.images.fingerprint()
+
+
+def test_united_sets_read_as_their_parts_do(tmp_path):
+    pixels = np.arange(2 * 4 * 4 * 3, dtype=np.uint8).reshape(2, 4, 4, 3)
+    memory = from_arrays(pixels, [0, 1], ("a", "b"), name="memory")
+    (tmp_path / "disk" / "a").mkdir(parents=True)
+    (tmp_path / "disk" / "a" / "1.png").write_bytes(b"one")
+    disk = read_labelled(tmp_path / "disk", complete=False).renumbered(("a", "b"))
+    both = unite([disk, memory])
+    assert both.images.name == "disk+memory"
+    assert both.images.names == ("disk/a/1.png", "memory/0000000", "memory/0000001")
+    assert both.labels.tolist() == [0, 0, 1]
+    assert both.images.read(0) == b"one"
+    assert both.images.array(0) is None
+    np.testing.assert_array_equal(both.images.array(2), pixels[1])
+    assert [both.images.where(at) for at in range(3)] == [disk.images.where(0), "memory[0]", "memory[1]"]
+    assert [both.images.stamp(at) for at in (0, 1)] == [disk.images.stamp(0), memory.images.stamp(0)]
+    assert len(set(unite([disk, disk]).images.names)) == 2  # sets of one name
+    with pytest.raises(ValueError, match="numbered by one tuple of classes"):
+        unite([disk, disk.renumbered(("b", "a"))])

@@ -262,7 +262,7 @@ def test_answers_of_a_class_that_the_source_lacks_are_minus_one_with_a_note(tmp_
     answers = Answers.read(target, Scenario.read(art, target))
     assert answers.labels.tolist() == [-1, 0, -1, -1]
     assert answers.notes == (
-        "3 images of classes the source lacks are left out of the accuracy: ant, dog_; "
+        "3 images of 2 classes the source lacks are left out of the accuracy: ant, dog_; "
         "'dog_' may be the source's 'dog'",
         "the target target lacks 1 of the 2 classes: dog",
     )

@@ -136,6 +136,7 @@ def _on_classes(
     missing = [name for name in dataset.classes if name not in there]
     for name in sorted(set(there) - set(dataset.classes)):
         near = [other for other in missing if nearest(plain(name), [plain(other)])]
+        near = near or [other for other in missing if counted.get(other) == len(there[name])]
         remedy = f"rename it to {near[0]!r} if that is it" if near else "take it out"
         yield f"{domain.name} has the class folder {name!r}, which {dataset.title} has not: {remedy}"
     for name in missing:
@@ -189,7 +190,7 @@ def _on_lists(
             found.wrong.append(str(error))
             continue
         yield (
-            f"{domain.name}, published lists of {shots} shots: {len(split.labelled):,} labelled pictures, "
+            f"{domain.name}, published lists of {splits.shots_of(shots)}: {len(split.labelled):,} labelled pictures, "
             f"{len(split.unlabelled):,} unlabelled ones, all there"
         )
 

@@ -131,13 +131,17 @@ class Scenario:
         shots: int,
         seed: int,
     ) -> Scenario:
-        from hda.data.splits import draw
+        from hda.data.splits import draw, shots_of
 
         if labelled is not None:
-            raise UserError(f"{labelled} is the labelled target and {shots} shots are to be drawn: give one of the two")
+            raise UserError(
+                f"{labelled} is the labelled target and {shots_of(shots)} to be drawn are asked for: give one of the two"
+            )
         images = read_unlabelled(target, root)
         if not is_list(target) and all("/" not in name for name in images.names):
-            raise UserError(f"{target} has no class folders to draw {shots} shots from: give --labelled PATH instead")
+            raise UserError(
+                f"{target} has no class folders to draw {shots_of(shots)} from: give --labelled PATH instead"
+            )
         pictures = read_labelled(target, root, complete=False)
         classes = {name for source in sources for name in source.classes}
         if not classes & set(pictures.classes):
@@ -386,12 +390,12 @@ def _notes_on_answers(
     strange = [name for name in present if name not in classes]
     if strange:
         count = int(np.isin(raw, [index for index, name in enumerate(truth) if name in strange]).sum())
-        many = "class" if len(strange) == 1 else "classes"
+        many = "1 class" if len(strange) == 1 else f"{len(strange)} classes"
         near = {name: _near(name, classes, exactly=True) for name in strange}
         hints = [f"{name!r} may be the source's {other!r}" for name, other in near.items() if other]
         hint = f"; {', '.join(hints[:5])}" if hints else ""
         left_out = f"{_images(count)} of {many} the source lacks are left out of the accuracy"
-        yield f"{left_out}: {_list(strange)}{hint}"
+        yield f"{left_out}: {_list(strange, most=20)}{hint}"
     lacking = [name for name in classes if name not in present]
     if lacking:
         yield f"the target {target} lacks {_classes(lacking, len(classes))}"

@@ -64,7 +64,7 @@ def draw(pictures: LabelledImages, shots: int, seed: int, classes: Iterable[str]
     rest = np.setdiff1d(np.arange(len(pictures)), labelled)
     if not len(rest):
         raise UserError(
-            f"{shots} shots of each class are all {len(labelled):,} pictures of {pictures.images.name}: give fewer --shots"
+            f"{shots_of(shots)} of each class are all {len(labelled):,} pictures of {pictures.images.name}: give fewer --shots"
         )
     notes = [
         f"{len(labelled):,} pictures of the target {pictures.images.name}, {shots} of each class, are drawn with seed "
@@ -160,6 +160,11 @@ def find(dataset: Dataset, domain: Domain, shots: int, lists_in: Location | None
         other.name: path for other in dataset.domains if (path := of("labeled_source_images", other)) is not None
     }
     return Files(shots, labelled, unlabelled, of("validation_target_images", domain, 3), sources, others)
+
+
+def shots_of(count: int) -> str:
+    """A number of shots in words."""
+    return "1 shot" if count == 1 else f"{count} shots"
 
 
 def _on_shots(pictures: LabelledImages, few: Rows, shots: int) -> Iterator[str]:

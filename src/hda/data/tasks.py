@@ -14,8 +14,11 @@ from hda.data.images import LabelledImages, Location
 from hda.data.scenario import Answers, Scenario
 from hda.errors import UserError
 from hda.registry import lookup, registered
+from hda.settings import at_least
 
 Kind = Literal["published", "drawn"]
+FOLDERS = ("source", "target", "labelled", "root")  # how pictures are named: as what lies on disk,
+NAMED = ("task", "data", "split", "lists")  # or as a dataset's
 FORM = "write it as DATASET:SOURCE->TARGET in quotes, for example 'office-home:Art->Clipart'"
 
 
@@ -60,27 +63,6 @@ class TaskName:
                 f"the task {text!r} has '*', which stands for all other domains, beside others: give one of both"
             )
         return cls(dataset.strip(), sources, target)
-
-
-def read_origin(origin: Mapping[str, Any], seed: int = 0) -> tuple[Scenario, Answers | None]:
-    """The pictures of a run from where its folder says that they came from, and the answers if it was to be measured.
-
-    Args:
-        origin: a task by name, or paths of sources and target, as `hda fit` notes them.
-        seed: the run's.
-    """
-    told = {name: origin.get(name) for name in ("shots", "split", "lists", "labelled", "root")}
-    strict, combine = bool(origin.get("strict")), bool(origin.get("combine"))
-    if origin.get("task"):
-        more = {name: told[name] for name in ("shots", "split", "lists")}
-        return read_task(origin["task"], origin["data"], seed=seed, combine=combine, strict=strict, **more)
-    scenario = Scenario.read(
-        origin["source"], origin["target"], told["labelled"], told["root"], shots=told["shots"], seed=seed
-    )
-    answers = None
-    if origin.get("evaluate"):
-        answers = Answers.read(origin["target"], scenario, told["root"], strict=strict)
-    return scenario.combined() if combine else scenario, answers
 
 
 def read_task(
@@ -133,6 +115,52 @@ def read_task(
     return task._replace(scenario=task.scenario.combined()) if combine else task
 
 
+def read_origin(origin: Mapping[str, Any], seed: int) -> tuple[Scenario, Answers | None]:
+    """What the words of `hda fit` about pictures come to, as a run's folder keeps them under "origin".
+
+    Args:
+        origin: values by the options' names; those that are not given are None or not there.
+        seed: the run's, for a draw.
+
+    Raises:
+        UserError: options do not go together, or something is not there.
+    """
+    given: dict[str, Any] = {
+        name: origin.get(name) for name in (*FOLDERS, *NAMED, "shots", "combine", "strict", "evaluate")
+    }
+    _check_origin(given)
+    shots, strict, combine = given["shots"], bool(given["strict"]), bool(given["combine"])
+    if given["task"]:
+        more = {"split": given["split"], "lists": given["lists"], "combine": combine, "strict": strict}
+        return read_task(given["task"], given["data"], shots=shots, seed=seed, **more)
+    root = given["root"]
+    scenario = Scenario.read(given["source"], given["target"], given["labelled"], root, shots=shots, seed=seed)
+    answers = Answers.read(given["target"], scenario, root, strict=strict) if given["evaluate"] else None
+    return scenario.combined() if combine else scenario, answers
+
+
+def _check_origin(origin: Mapping[str, Any]) -> None:
+    """Insist on a task or on folders, and on nothing that goes with the other alone."""
+    at_least(1, shots=origin["shots"])
+    if origin["task"]:
+        for name in FOLDERS:
+            if origin[name]:
+                raise UserError(f"--task names the pictures and so does --{name}: give one of the two")
+        if not origin["data"]:
+            raise UserError(f"--task {origin['task']} needs the folder that its dataset lies in: add --data DIR")
+        return
+    for name in NAMED:
+        if origin[name]:
+            raise UserError(f"--{name} goes with a dataset's task: add --task NAME (`hda list datasets` lists them)")
+    for name in ("source", "target"):
+        if not origin[name]:
+            raise UserError(
+                f"no {name} is given: add --{name} PATH, or --task NAME for a dataset (`hda fit --help` shows how)"
+            )
+    if origin["strict"] and not origin["evaluate"]:
+        raise UserError("--strict is about the classes of a target that is measured: add --evaluate")
+
+
 @dataclass(frozen=True)
 class _Reading:
     dataset: Dataset
@@ -178,12 +206,12 @@ class _Reading:
         if self.split == "published" or self.lists is not None:
             raise UserError(
                 f"{self.lists or self.dataset.root} has no published lists of {self.dataset.title} for "
-                f"{self.target.name} and {shots} shots: give --lists DIR, or --split drawn"
+                f"{self.target.name} and {splits.shots_of(shots)}: give --lists DIR, or --split drawn"
             )
         drawn = splits.draw(target, shots, self.seed, {name for source in sources for name in source.classes})
         if self.split == "drawn":
             return drawn
-        none = f"there are no published lists of {shots} shots of {self.target.name} in {self.dataset.root}"
+        none = f"there are no published lists of {splits.shots_of(shots)} of {self.target.name} in {self.dataset.root}"
         return replace(drawn, notes=(none, *drawn.notes))
 
     def _task(self, scenario: Scenario, measured: LabelledImages | None) -> Task:

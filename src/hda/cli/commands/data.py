@@ -1,8 +1,9 @@
 """Published datasets: which there are, and whether a copy on disk is whole.
 
-hda data list                        their domains, short names and published counts
-hda data prepare office-home DIR     downloads, verifies and extracts it, or says what only a person can get
-hda data check office-home DIR       counts, verifies, and says what is missing or extra; exit code 2 if anything is
+hda data list                      their domains and short names
+hda data list office-home          all about one: counts, citation, licence, how to get it
+hda data prepare office-home DIR   downloads, verifies and extracts it, or says what only a person can get
+hda data check office-home DIR     counts, says what is missing or extra; exit code 2 if anything is
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     about = "; ".join(f"{name}: {sub.about}" for name, sub in SUBCOMMANDS.items())
     parser.add_argument("what", metavar="|".join(SUBCOMMANDS), help=about)
     what = next((word for word in words if not word.startswith("-")), None)
-    if what in SUBCOMMANDS:
+    if what is not None:
+        if what not in SUBCOMMANDS:
+            raise unknown("subcommand of hda data", what, SUBCOMMANDS)
         SUBCOMMANDS[what].arguments(parser)
 
 
 def run(args: argparse.Namespace) -> Any:
-    if args.what not in SUBCOMMANDS:
-        raise unknown("subcommand of hda data", args.what, SUBCOMMANDS)
     return SUBCOMMANDS[args.what].run(args)
 
 
@@ -118,8 +119,15 @@ def describe(cls: Any) -> dict[str, Any]:
         "citation": cls.citation,
         "licence": cls.licence,
         "homepage": cls.homepage,
-        "how to get it": cls.manual or f"`hda data prepare {cls.name} DIR`",
+        "how to get it": _how(cls),
     }
+
+
+def _how(cls: Any) -> str:
+    from hda.data.sources import SOURCES
+
+    source = SOURCES.get(cls.name) or cls
+    return f"`hda data prepare {cls.name} DIR`; or {source.manual}" if source.downloads else source.manual
 
 
 def _count(domain: Any) -> str:

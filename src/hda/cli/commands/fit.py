@@ -6,7 +6,7 @@ for the truth and measured against.
 
   hda fit --source photos --target drawings
   hda fit --source art product --target clipart --labelled few-cliparts --method hdan --steps 2000
-  hda fit --source photos --target drawings --shots 3                draws three labelled pictures of each class
+  hda fit --source photos --target drawings --shots 3                three labelled ones of each class
   hda fit --task "office-home:Art->Clipart" --data DIR --shots 3     a dataset by name (`hda list datasets`)
   hda fit --source photos --target drawings --method mcd --help     lists that method's settings
   hda fit --resume --out runs/drawings                               goes on with a run that was stopped
@@ -23,8 +23,8 @@ from typing import Any
 from hda import settings as plain
 from hda.cli import options
 from hda.cli.terminal import reporting
-from hda.data.scenario import Answers, Scenario
-from hda.data.tasks import read_origin
+from hda.data.scenario import Scenario
+from hda.data.tasks import FOLDERS, NAMED, read_origin
 from hda.engine.run import SETTINGS, Run
 from hda.engine.settings import FitSettings, Settings
 from hda.errors import UserError
@@ -34,8 +34,6 @@ from hda.registry import lookup, registered
 USAGE = """hda fit --source PATH [PATH ...] --target PATH [--labelled PATH] [--evaluate] [--out DIR] [SETTING ...]
        hda fit --task DATASET:SOURCE->TARGET --data DIR [--shots N] [--out DIR] [SETTING ...]
        hda fit --resume --out DIR"""
-FOLDERS = ("source", "target", "labelled", "root")
-NAMED = ("task", "data", "split", "lists")
 ORIGIN = (*FOLDERS, *NAMED, "shots", "combine", "strict", "evaluate", "skip_broken")  # where the pictures come from
 
 
@@ -89,7 +87,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.resume:
         given, origin = _begun(args, given, origin)
     settings = Settings.given(**given)
-    scenario, answers = _read(origin, settings.fit.seed)
+    scenario, answers = read_origin(origin, settings.fit.seed)
     out = Path(args.out) if args.out else default_folder(settings, scenario)
     try:
         with reporting() as reporter:
@@ -109,34 +107,6 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             raise KeyboardInterrupt(f"`hda fit --resume --out {out}` goes on with it") from None
         raise
     return _tell(finished)
-
-
-def _read(origin: dict[str, Any], seed: int) -> tuple[Scenario, Answers | None]:
-    """Who trains on what, and the answers if they are to be had."""
-    _check_origin(origin)
-    return read_origin(origin, seed)
-
-
-def _check_origin(origin: dict[str, Any]) -> None:
-    """Insist on a task or on folders, and on nothing that goes with the other alone."""
-    plain.at_least(1, shots=origin["shots"])
-    if origin["task"]:
-        for name in FOLDERS:
-            if origin[name]:
-                raise UserError(f"--task names the pictures and so does --{name}: give one of the two")
-        if not origin["data"]:
-            raise UserError(f"--task {origin['task']} needs the folder that its dataset lies in: add --data DIR")
-        return
-    for name in NAMED:
-        if origin[name]:
-            raise UserError(f"--{name} goes with a dataset's task: add --task NAME (`hda list datasets` lists them)")
-    for name in ("source", "target"):
-        if not origin[name]:
-            raise UserError(
-                f"no {name} is given: add --{name} PATH, or --task NAME for a dataset (`hda fit --help` shows how)"
-            )
-    if origin["strict"] and not origin["evaluate"]:
-        raise UserError("--strict is about the classes of a target that is measured: add --evaluate")
 
 
 def _begun(

@@ -21,10 +21,11 @@ from hda.cli import options
 from hda.cli.commands import fit
 from hda.cli.terminal import reporting
 from hda.cli.text import table
+from hda.data.tasks import read_origin
 from hda.errors import UserError
 
-USAGE = """hda tune --source PATH [PATH ...] --target PATH --select NAME --out DIR --search NAME=RANGE [...] [SETTING ...]
-       hda tune --task DATASET:SOURCE->TARGET --data DIR --select NAME --out DIR --search NAME=RANGE [...] [SETTING ...]
+USAGE = """hda tune --source PATH ... --target PATH --select NAME --out DIR --search NAME=RANGE ... [SETTING ...]
+       hda tune --task DATASET:SOURCE->TARGET --data DIR --select NAME --out DIR --search NAME=RANGE ...
        hda tune --resume --out DIR [--trials N]"""
 TRIALS = 20
 
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     origin = asked["origin"]
     if not asked["select"]:
         raise UserError("nobody is to judge the trials: add --select NAME (`hda list validators`)")
-    scenario, answers = fit._read(origin, int(asked["options"].get("seed", 0)))
+    scenario, answers = read_origin(origin, int(asked["options"].get("seed", 0)))
     try:
         with reporting() as reporter:
             found = tune(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,27 +42,6 @@ class Domain:
         return (self.name, self.short, *self.spellings)
 
 
-@dataclass(frozen=True)
-class Download:
-    """One file to fetch.
-
-    Args:
-        urls: mirrors, to be tried in this order.
-        name: the file's name below the dataset's folder.
-        sha256: checksum, where one is published.
-        md5: checksum, where only this one is published.
-        size: bytes, where published.
-        extract: the folder below the dataset's to unpack it into ("" is that folder itself); None: it stays as it is.
-    """
-
-    urls: tuple[str, ...]
-    name: str
-    sha256: str | None = None
-    md5: str | None = None
-    size: int | None = None
-    extract: str | None = None
-
-
 class Dataset:
     """A published dataset. One file, one subclass: its facts, and whatever of its layout is peculiar.
 
@@ -82,7 +62,7 @@ class Dataset:
     parts: ClassVar[bool] = False  # whether there is an official training and test part
     more: ClassVar[bool] = False  # whether folders hold more pictures than the published lists and counts
     optional: ClassVar[tuple[str, ...]] = ()  # domains that most do without
-    downloads: ClassVar[tuple[Download, ...]] = ()
+    downloads: ClassVar[tuple[Any, ...]] = ()  # files for `hda data prepare` to fetch
     manual: ClassVar[str] = ""  # what to fetch from where and where to put it, if it cannot be downloaded
 
     def __init__(self, root: Location) -> None:
@@ -141,9 +121,11 @@ class Dataset:
     def advice(self, domain: Domain) -> str:
         """What to do about a domain that is not there."""
         spelled = " or ".join(repr(name) for name in domain.folders[:2])
-        near = [path.name for path in self._at(self.root) if nearest(path.stem, [domain.name, *domain.spellings])]
+        known = [plain(name) for name in domain.folders]
+        others = [path for path in self._at(self.root) if not any(self._is(path, other) for other in self.domains)]
+        near = [path.name for path in others if difflib.get_close_matches(plain(path.stem), known, cutoff=0.75)]
         if near:
-            return f"rename {sorted(near)[0]!r} to {domain.name!r} if that is it"
+            return f"rename {near[0]!r} to {domain.name!r} if that is it"
         return f"put its folder there as {spelled} (`hda data check {self.name}` looks again)"
 
     def part_list(self, domain: Domain, part: Part, lists_in: Location | None = None) -> Path:

@@ -12,16 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hda.data import lists
-from hda.data.datasets.base import Dataset, Domain, Download, Part
+from hda.data.datasets.base import Dataset, Domain, Part
 from hda.data.images import Images, LabelledImages, Location, from_arrays, read_labelled
 from hda.errors import UserError
 
 Arrays = tuple[
     NDArray[np.uint8], NDArray[np.int64]
 ]  # pictures (n, height, width) or (n, height, width, 3), digits (n,)
-MNIST_MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist", "http://yann.lecun.com/exdb/mnist")
-USPS_SERVER = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass"
-SVHN_SERVER = "http://ufldl.stanford.edu/housenumbers"
 
 
 class Digits(Dataset):
@@ -52,26 +49,11 @@ class Digits(Dataset):
     )
     licence = "SVHN and MNIST-M for research, not commercial; MNIST CC BY-SA 3.0; USPS published without a licence"
     homepage = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps"
-    downloads = (
-        *(
-            Download(tuple(f"{mirror}/{file}.gz" for mirror in MNIST_MIRRORS), f"mnist/{file}.gz", md5=md5)
-            for file, md5 in (
-                ("train-images-idx3-ubyte", "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
-                ("train-labels-idx1-ubyte", "d53e105ee54ea40749a09fcbcd1e9432"),
-                ("t10k-images-idx3-ubyte", "9fb629c4189551a2d022fa330f9573f3"),
-                ("t10k-labels-idx1-ubyte", "ec29112dd5afa0611ce80d1b7f02629c"),
-            )
-        ),
-        Download((f"{USPS_SERVER}/usps.bz2",), "usps/usps.bz2", md5="ec16c51db3855ca6c91edd34d0e9b197"),
-        Download((f"{USPS_SERVER}/usps.t.bz2",), "usps/usps.t.bz2", md5="8ea070ee2aca1ac39742fdd1ef5ed118"),
-        Download((f"{SVHN_SERVER}/train_32x32.mat",), "svhn/train_32x32.mat", md5="e26dedcc434d2e4c54c9b2d4a06d8373"),
-        Download((f"{SVHN_SERVER}/test_32x32.mat",), "svhn/test_32x32.mat", md5="eb5a983be6a315427106f1b164d9cef3"),
-        Download(
-            ("https://cornell.box.com/shared/static/jado7quprg6hzzdubvwzh9umr75damwi",),
-            "mnist_m.tar.gz",
-            md5="859df31c91afe82e80e5012ba928f279",
-            extract="",
-        ),
+    manual = (
+        "get MNIST from https://ossci-datasets.s3.amazonaws.com/mnist/, usps.bz2 and usps.t.bz2 from the LIBSVM page "
+        "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps, train_32x32.mat and test_32x32.mat "
+        "from http://ufldl.stanford.edu/housenumbers/, and mnist_m.tar.gz from a copy of the dataset, unpacked, and put "
+        "each into a folder of its name in the folder"
     )
 
     def read(self, domain: Domain, part: Part = "all", lists_in: Location | None = None) -> LabelledImages:
@@ -84,7 +66,7 @@ class Digits(Dataset):
         return LabelledImages(_renamed(pictures.images, domain.name), pictures.labels, pictures.classes)
 
     def part_list(self, domain: Domain, part: Part, lists_in: Location | None = None) -> Path:
-        raise UserError(f"{self.title} has no lists: its parts are files, see `hda data check digits --help`")
+        raise UserError(f"{self.title} has no lists: its parts are files, `hda data list digits` says which")
 
     def _folders(self, path: Path, part: Part) -> LabelledImages | None:
         """Pictures in class folders."""
@@ -104,7 +86,9 @@ class Digits(Dataset):
             return lists.read_numbered(_find(path, f"{name}_labels.txt", part), folder, self.classes)
         try:
             pictures, digits = READERS[domain.name](path, part)
-        except (OSError, EOFError, ValueError, KeyError, struct.error) as error:
+        except UserError:
+            raise
+        except Exception as error:  # the formats' readers raise whatever the bytes lead them to
             raise UserError(f"the {part} part of {domain.name} in {path} is damaged ({error}): get it anew") from None
         if len(pictures) != len(digits) or not len(digits) or digits.min() < 0 or digits.max() > 9:
             raise UserError(f"the {part} part of {domain.name} in {path} is damaged: get its files anew")

@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from hda.data.datasets.base import Dataset, Domain, Download, words
-
-SERVER = "http://csr.bu.edu/ftp/visda/2019/multi-source"
-ARCHIVES = {
-    "clipart": f"{SERVER}/groundtruth/clipart.zip",  # "groundtruth": without the duplicates of the first version
-    "infograph": f"{SERVER}/infograph.zip",
-    "painting": f"{SERVER}/groundtruth/painting.zip",
-    "quickdraw": f"{SERVER}/quickdraw.zip",
-    "real": f"{SERVER}/real.zip",
-    "sketch": f"{SERVER}/sketch.zip",
-}
+from hda.data.datasets.base import Dataset, Domain, words
 
 
 class DomainNet(Dataset):
@@ -69,11 +59,8 @@ class DomainNet(Dataset):
     citation = "Peng, Bai, Xia, Huang, Saenko and Wang: Moment Matching for Multi-Source Domain Adaptation, ICCV 2019"
     licence = "fair use for research and education, not commercial; the pictures' copyrights remain with their owners"
     homepage = "http://ai.bu.edu/M3SDA/"
-    downloads = (
-        *(Download((url,), f"{name}.zip", extract="") for name, url in ARCHIVES.items()),
-        *(
-            Download((f"{SERVER}/domainnet/txt/{name}_{part}.txt",), f"{name}_{part}.txt")
-            for name in ARCHIVES
-            for part in ("train", "test")
-        ),
+    manual = (
+        "get clipart.zip and painting.zip (the cleaned version), infograph.zip, quickdraw.zip, real.zip and sketch.zip, and "
+        "the twelve lists clipart_train.txt to sketch_test.txt, from http://ai.bu.edu/M3SDA/, unpack the former, and put "
+        "all into the folder"
     )

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from hda.data.datasets.base import Dataset, Domain, Download, words
-from hda.data.datasets.domainnet import ARCHIVES
-
-LISTS = "https://raw.githubusercontent.com/VisionLearningGroup/SSDA_MME/master/data/txt/multi"
-NAMES = ("clipart", "painting", "real", "sketch")
+from hda.data.datasets.base import Dataset, Domain, words
 
 
 class DomainNet126(Dataset):
@@ -45,15 +41,7 @@ class DomainNet126(Dataset):
     )
     licence = "DomainNet's: fair use for research and education, not commercial"
     homepage = "https://github.com/VisionLearningGroup/SSDA_MME"
-    downloads = (
-        *(Download((ARCHIVES[name],), f"{name}.zip", extract="") for name in NAMES),
-        *(
-            Download((f"{LISTS}/{file}",), f"lists/{file}")
-            for name in NAMES
-            for file in (
-                f"labeled_source_images_{name}.txt",
-                f"validation_target_images_{name}_3.txt",
-                *(f"{kind}_target_images_{name}_{n}.txt" for kind in ("labeled", "unlabeled") for n in (1, 3)),
-            )
-        ),
+    manual = (
+        "get clipart, painting, real and sketch of DomainNet from http://ai.bu.edu/M3SDA/ and the lists in data/txt/multi of "
+        "https://github.com/VisionLearningGroup/SSDA_MME, and put the former and, as lists, the latter into the folder"
     )

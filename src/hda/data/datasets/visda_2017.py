@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from hda.data.datasets.base import Dataset, Domain, Download, words
-
-SERVER = "http://csr.bu.edu/ftp/visda17/clf"
-LABELS = "https://raw.githubusercontent.com/VisionLearningGroup/taskcv-2017-public/master/classification/data"
+from hda.data.datasets.base import Dataset, Domain, words
 
 
 class VisDA2017(Dataset):
@@ -39,9 +36,7 @@ class VisDA2017(Dataset):
     citation = "Peng, Usman, Kaushik, Hoffman, Wang and Saenko: VisDA: The Visual Domain Adaptation Challenge, 2017"
     licence = "research and education, not commercial"
     homepage = "https://ai.bu.edu/visda-2017/"
-    downloads = (
-        Download((f"{SERVER}/train.tar",), "train.tar", extract=""),
-        Download((f"{SERVER}/validation.tar",), "validation.tar", extract=""),
-        Download((f"{SERVER}/test.tar",), "test.tar", extract=""),
-        Download((f"{LABELS}/image_list.txt",), "test/image_list.txt"),
+    manual = (
+        "get train.tar and validation.tar from http://csr.bu.edu/ftp/visda17/clf/, unpack them in the folder, and, if it is "
+        "wanted, test.tar, with image_list.txt of https://github.com/VisionLearningGroup/taskcv-2017-public in its folder"
     )
