@@ -24,6 +24,7 @@ class Place:
     classes: int
     domains: int  # the target, its labelled part if any, every source
     head: Callable[[], nn.Module]  # makes another head of the method's kind, with random values of its own
+    read: Callable[[Any, Tensor], Tensor]  # the class scores in what such a head made of the backbone's features
 
 
 @dataclass(frozen=True)

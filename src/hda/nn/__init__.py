@@ -1,7 +1,7 @@
 """Small modules to build methods, or somebody's own loop, from."""
 
 from hda.nn.averaging import Averaged
-from hda.nn.discriminator import DomainDiscriminator
+from hda.nn.discriminator import Bridged, BridgedDiscriminator, DomainDiscriminator
 from hda.nn.heads import BottleneckHead, CosineHead, Heuristic, HeuristicHead, MLPHead, Narrowed, PlainHead
 from hda.nn.hidden import HiddenHead
 from hda.nn.multilinear import MultilinearMap
@@ -11,6 +11,8 @@ from hda.nn.reversal import reversal_coefficient, reverse_gradient
 __all__ = [
     "Averaged",
     "BottleneckHead",
+    "Bridged",
+    "BridgedDiscriminator",
     "CosineHead",
     "DomainDiscriminator",
     "Heuristic",
