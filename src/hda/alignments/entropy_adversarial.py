@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from hda.alignments.base import Alignment, Place, Seen
 from hda.batch import Losses
@@ -66,7 +66,7 @@ class EntropyConditionedAdversary(Alignment):
         scale: Literal["code", "text"] = "code",
     ) -> None:
         super().__init__()
-        self.discriminator = DomainDiscriminator(classes, domains, width, dropout)
+        self.discriminator: nn.Module = DomainDiscriminator(classes, domains, width, dropout)
         self.domains, self.horizon, self.scale = domains, horizon, scale
 
     @classmethod

@@ -57,6 +57,6 @@ class SpectralPenalty(ConditionalAdversary):
         )
 
     def terms(self, seen: Seen) -> Losses:
-        of_sides = (seen.labelled(seen.features), seen.target(seen.features))
-        penalty = sum(spectral_penalty(features, self.count) for features in of_sides)
+        labelled, target = seen.labelled(seen.features), seen.target(seen.features)
+        penalty = spectral_penalty(labelled, self.count) + spectral_penalty(target, self.count)
         return super().terms(seen).including(Losses(spectral=self.weight * penalty))

@@ -1,6 +1,7 @@
 """Losses as pure functions: tensors in, a scalar (or one value a row) out. One idea a file."""
 
 from hda.losses.adversarial import domain_classification
+from hda.losses.attenuation import attenuated_cross_entropy
 from hda.losses.balance import class_balance
 from hda.losses.class_confusion import class_confusion
 from hda.losses.classification import cross_entropy
@@ -21,6 +22,7 @@ from hda.losses.termination import termination
 from hda.losses.weighting import shares
 
 __all__ = [
+    "attenuated_cross_entropy",
     "batch_nuclear_norm",
     "class_balance",
     "class_confusion",

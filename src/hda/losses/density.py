@@ -35,4 +35,5 @@ def _within(x: Tensor, classes: Tensor) -> Tensor:
 
 
 def _distance(x: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(x, dim=1)  # whose gradient at zero is zero
+    distance: Tensor = torch.linalg.vector_norm(x, dim=1)  # whose gradient at zero is zero
+    return distance

@@ -36,7 +36,7 @@ def _leading_vectors(gram: Tensor, count: int) -> Tensor:
         column = power.index_select(1, power.diagonal().argmax()[None])[:, 0]
         for earlier in found:
             column = column - (earlier @ column) * earlier
-        vector = column / column.norm().clamp_min(_SMALLEST)
+        vector = column / torch.linalg.vector_norm(column).clamp_min(_SMALLEST)
         found.append(vector)
         rest = torch.eye(len(gram), dtype=gram.dtype, device=gram.device) - torch.outer(vector, vector)
         gram = rest @ gram @ rest
@@ -44,4 +44,5 @@ def _leading_vectors(gram: Tensor, count: int) -> Tensor:
 
 
 def _normalised(matrix: Tensor) -> Tensor:
-    return matrix / matrix.norm().clamp_min(_SMALLEST)
+    size: Tensor = torch.linalg.matrix_norm(matrix)
+    return matrix / size.clamp_min(_SMALLEST)

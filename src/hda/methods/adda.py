@@ -42,7 +42,9 @@ class ADDA(Method):
 
     @dataclass(frozen=True, kw_only=True)
     class Settings:
-        pretraining: float = setting(0.5, "part of the run in which encoder and classifier learn from the labelled rows")
+        pretraining: float = setting(
+            0.5, "part of the run in which encoder and classifier learn from the labelled rows"
+        )
         mapping_weight: float = setting(1.0, "weight of the target encoder's loss, of passing for the source's")
         discriminator_width: int = setting(1024, "units in each hidden layer of the domain discriminator")
         discriminator_dropout: float = setting(0.0, "dropout after each hidden layer of the domain discriminator")
@@ -88,7 +90,8 @@ class ADDA(Method):
 
     def adapting(self, progress: Progress) -> Tensor:
         """1 when pre-training is over, before that 0."""
-        return (progress.fraction >= self.settings.pretraining).to(progress.iteration.dtype)
+        over: Tensor = progress.fraction >= self.settings.pretraining
+        return over.to(progress.iteration.dtype)
 
     def after_step(self, progress: Progress) -> None:
         adapting = self.adapting(progress)

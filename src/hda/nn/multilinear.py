@@ -25,6 +25,9 @@ class MultilinearMap(nn.Module):
         width: of the random map.
     """
 
+    of_features: Tensor  # A and B, where the map is random
+    of_classes: Tensor
+
     def __init__(self, features: int, classes: int, limit: int = 32_768, width: int = 1024) -> None:
         super().__init__()
         self.random = features * classes > limit
