@@ -7,6 +7,7 @@ from torch import Tensor
 
 _SQUARINGS = 14  # as 16,384 steps of the power method
 _SMALLEST = 1e-30
+_ROUNDING = 1e-5  # of the matrix's size
 
 
 def spectral_penalty(features: Tensor, count: int = 1) -> Tensor:
@@ -28,6 +29,7 @@ def spectral_penalty(features: Tensor, count: int = 1) -> Tensor:
 def _leading_vectors(gram: Tensor, count: int) -> Tensor:
     """The eigenvectors of the largest eigenvalues of a positive semi-definite matrix: (n, n) -> (count, n)."""
     found: list[Tensor] = []
+    rounding = _ROUNDING * torch.linalg.matrix_norm(gram)
     for _ in range(count):
         power = _normalised(gram)
         for _ in range(_SQUARINGS):
@@ -37,6 +39,8 @@ def _leading_vectors(gram: Tensor, count: int) -> Tensor:
         for earlier in found:
             column = column - (earlier @ column) * earlier
         vector = column / torch.linalg.vector_norm(column).clamp_min(_SMALLEST)
+        # What the earlier ones leave of a matrix of lower rank is rounding, and has no eigenvectors.
+        vector = vector * (torch.linalg.matrix_norm(gram) > rounding)
         found.append(vector)
         rest = torch.eye(len(gram), dtype=gram.dtype, device=gram.device) - torch.outer(vector, vector)
         gram = rest @ gram @ rest
