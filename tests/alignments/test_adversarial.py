@@ -129,7 +129,10 @@ def shifted(seed: int = 0):
 
 def test_it_brings_two_shifted_domains_together():
     random = torch.Generator().manual_seed(0)
-    source, target = torch.randn(64, 2, generator=random), torch.randn(64, 2, generator=random) + torch.tensor([2.0, 0.0])
+    source, target = (
+        torch.randn(64, 2, generator=random),
+        torch.randn(64, 2, generator=random) + torch.tensor([2.0, 0.0]),
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         align = DomainAdversary(2, hidden=16, dropout=0.0)

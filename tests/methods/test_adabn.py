@@ -17,15 +17,16 @@ def norm_of(module: nn.Module) -> nn.Module:
 
 def test_its_batch_norms_know_the_target_alone_and_the_trained_ones_the_labelled_rows(make_method, make_batch):
     method, batch = make_method("adabn", "ssda").train(), make_batch("ssda", target=8)
-    seen = {}
-    for name in ("adapted", "backbone"):
+    seen: dict[str, list] = {"adapted": [], "backbone": []}
+    for name in seen:
         norm_of(getattr(method, name)).register_forward_pre_hook(
-            lambda layer, given, name=name: seen.setdefault(name, given[0].detach().double().numpy())
+            lambda layer, given, name=name: seen[name].append(given[0].detach().double().numpy())
         )
     method.losses(batch, PROGRESS)
     for name, rows in (("adapted", 8), ("backbone", batch.layout.labelled)):
-        assert len(seen[name]) == rows
-        expected = 0.1 * seen[name].mean(axis=(0, 2, 3))  # from zero, with a momentum of 0.1
+        (values,) = seen[name]
+        assert len(values) == rows
+        expected = 0.1 * values.mean(axis=(0, 2, 3))  # from zero, with a momentum of 0.1
         got = norm_of(getattr(method, name)).running_mean.numpy()
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6)
 
@@ -56,4 +57,3 @@ def test_it_reads_a_target_of_other_colours_better_than_the_source_does():
         adapted, source = method(images[24:]), method.head(method.backbone(images[24:]))
     right = [(logits.argmax(dim=1) == hidden).float().mean().item() for logits in (adapted, source)]
     assert right[0] > right[1] + 0.2
-

@@ -23,7 +23,12 @@ def test_the_discriminators_bridge_is_an_option(make_method, make_batch):
     assert isinstance(make_method("gvb").align.discriminator, DomainDiscriminator)
     both = make_method("gvb", discriminator_bridge=True)
     assert isinstance(both.align.discriminator, BridgedDiscriminator)
-    assert both.losses(make_batch(), PROGRESS).keys() == {"classification", "transfer", "discriminator_bridge", "bridge"}
+    assert both.losses(make_batch(), PROGRESS).keys() == {
+        "classification",
+        "transfer",
+        "discriminator_bridge",
+        "bridge",
+    }
 
 
 def test_its_bridge_goes_with_any_alignment(backbone, make_batch):
