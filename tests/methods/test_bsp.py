@@ -28,6 +28,23 @@ def test_its_adversary_is_that_of_cdan_e(make_method, make_batch):
     assert one["transfer"].item() == other["transfer"].item()
 
 
+def test_with_it_the_largest_direction_stands_out_less_after_training(make_method, make_batch, make_step):
+    def share(weight: float) -> float:
+        """The largest squared singular value of the target's features, of the sum of all."""
+        method, batch = make_method("bsp", spectral_weight=weight), make_batch(batch=8, target=8)
+        step = make_step(method, batch)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            for _ in range(40):
+                step.run()
+            with torch.no_grad():
+                features = method.head(method.embed(batch)).features[batch.target]
+        values = np.linalg.svd(features.double().numpy(), compute_uv=False) ** 2
+        return values[0] / values.sum()
+
+    assert share(0.01) < share(0.0) - 0.05
+
+
 def test_settings_that_make_no_sense_are_refused():
     with pytest.raises(UserError, match="singular_values must be at least 1"):
         BSP.Settings(singular_values=0)

@@ -30,5 +30,6 @@ class GVB(Aligned):
             "DomainNet-126, mean of 7, 3-shot (table 4)": 70.6,
         },
     )
+    improves = ("bridge",)
     head_kind, alignment_kind = Bridge, BridgedAdversary
     defaults = {"discriminator_bridge": False}  # noqa: RUF012 - declared ClassVar by the base class
