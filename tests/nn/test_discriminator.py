@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from hda.nn import DomainDiscriminator
+from hda.nn import BridgedDiscriminator, DomainDiscriminator
 
 
 def linears(net: nn.Module) -> list[nn.Linear]:
@@ -69,3 +69,18 @@ def test_it_drops_after_each_hidden_layer_while_training_and_only_then(share):
     assert torch.equal(net(x), net(x))
     assert seen[second].min() > 0
     assert seen[last].min() > 0
+
+
+@pytest.mark.parametrize(("domains", "outputs"), [(2, 1), (3, 3)])
+def test_a_bridged_one_takes_its_bridge_away_over_the_same_hidden_layers(domains, outputs):
+    net = BridgedDiscriminator(5, domains, width=8).eval()
+    x = torch.randn(7, 5, generator=torch.Generator().manual_seed(1))
+    out = net(x)
+    hidden = x.numpy()
+    for layer in linears(net.trunk):
+        weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+        hidden = np.maximum(hidden @ weight.T + bias, 0)
+    last, bridge = (hidden @ layer.weight.detach().numpy().T for layer in (net.last, net.bridge))
+    assert out.logits.shape == (7, outputs)
+    np.testing.assert_allclose(out.bridge.detach().numpy(), bridge, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(out.logits.detach().numpy(), last - bridge, rtol=1e-4, atol=1e-5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor, nn
@@ -24,6 +24,8 @@ class Place:
     classes: int
     domains: int  # the target, its labelled part if any, every source
     head: Callable[[], nn.Module]  # makes another head of the method's kind, with random values of its own
+    # The class scores in what such a head made of the backbone's features
+    read: Callable[[Any, Tensor], Tensor] = field(default=lambda out, features: out)
 
 
 @dataclass(frozen=True)

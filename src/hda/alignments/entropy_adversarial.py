@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from hda.alignments.base import Alignment, Place, Seen
 from hda.batch import Losses
@@ -66,7 +66,7 @@ class EntropyConditionedAdversary(Alignment):
         scale: Literal["code", "text"] = "code",
     ) -> None:
         super().__init__()
-        self.discriminator = DomainDiscriminator(classes, domains, width, dropout)
+        self.discriminator: nn.Module = DomainDiscriminator(classes, domains, width, dropout)
         self.domains, self.horizon, self.scale = domains, horizon, scale
 
     @classmethod
@@ -94,14 +94,23 @@ class EntropyConditionedAdversary(Alignment):
             groups: the rows of all sources, of the labelled target if any, of the target.
             iteration: a 0-dimensional tensor: updates done so far.
         """
-        sure = reverse_gradient(entropy(logits), reversal_coefficient(iteration, self.horizon))
-        weights = entropy_weights(sure, groups)
-        seen = reverse_gradient(logits.softmax(dim=1), reversal_coefficient(iteration + 1, self.horizon))
-        return self._factor(len(groups)) * domain_classification(self.discriminator(seen), domains, weights)
+        weights = self.weights(logits, groups, iteration)
+        told = self.discriminator(self.shown(logits, iteration))
+        return self.factor(groups) * domain_classification(told, domains, weights)
 
-    def _factor(self, groups: int) -> float:
+    def shown(self, logits: Tensor, iteration: Tensor) -> Tensor:
+        """What the discriminator sees: softmax(G) behind its reversal."""
+        return reverse_gradient(logits.softmax(dim=1), reversal_coefficient(iteration + 1, self.horizon))
+
+    def weights(self, logits: Tensor, groups: Sequence[slice], iteration: Tensor) -> Tensor:
+        """How much each row counts, (rows,); the entropy's gradient is reversed."""
+        sure = reverse_gradient(entropy(logits), reversal_coefficient(iteration, self.horizon))
+        return entropy_weights(sure, groups)
+
+    def factor(self, groups: Sequence[slice]) -> float:
+        """The scale of the loss: see `scale`."""
         if self.scale == "text":
             return 1.0
         if self.domains == 2:
             return 1 / 2
-        return 2 / 3 if groups == 3 else 1.0
+        return 2 / 3 if len(groups) == 3 else 1.0
