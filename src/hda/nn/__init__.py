@@ -2,6 +2,7 @@
 
 from hda.nn.averaging import Averaged
 from hda.nn.discriminator import DomainDiscriminator
+from hda.nn.domain_heads import DomainHeads, mixed
 from hda.nn.heads import BottleneckHead, CosineHead, Heuristic, HeuristicHead, MLPHead, Narrowed, PlainHead
 from hda.nn.hidden import HiddenHead
 from hda.nn.residual import ResidualClassifier
@@ -12,6 +13,7 @@ __all__ = [
     "BottleneckHead",
     "CosineHead",
     "DomainDiscriminator",
+    "DomainHeads",
     "Heuristic",
     "HeuristicHead",
     "HiddenHead",
@@ -19,6 +21,7 @@ __all__ = [
     "Narrowed",
     "PlainHead",
     "ResidualClassifier",
+    "mixed",
     "reversal_coefficient",
     "reverse_gradient",
 ]
