@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from hda.alignments.base import Alignment, Place
 from hda.batch import Batch, Losses, Progress
-from hda.losses import cross_entropy, symmetric_divergence
+from hda.losses import cross_entropy, sensitivity
 from hda.settings import at_least, between, setting
 
 if TYPE_CHECKING:
@@ -89,4 +89,4 @@ class _Phases:
     def _sensitivity(self, features: Tensor) -> Tensor:
         """How far apart two draws of the dropout let the head's predictions lie."""
         first, second = (self.method.logits(self.method.head(self.drop(features)), features) for _ in range(2))
-        return self.weight * symmetric_divergence(first, second)
+        return self.weight * sensitivity(first, second)

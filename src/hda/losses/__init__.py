@@ -7,7 +7,7 @@ from hda.losses.classification import cross_entropy
 from hda.losses.consistency import consistency
 from hda.losses.coral import coral
 from hda.losses.discrepancy import classifier_discrepancy
-from hda.losses.divergence import jensen_shannon, symmetric_divergence
+from hda.losses.divergence import jensen_shannon, sensitivity
 from hda.losses.domain_confusion import domain_confusion
 from hda.losses.domains import cross_entropy_by_domain, domain_means, domain_rows
 from hda.losses.entropy import entropy, entropy_weights
@@ -50,10 +50,10 @@ __all__ = [
     "moment_distance",
     "nuclear_norm",
     "pseudo_label",
+    "sensitivity",
     "similarity",
     "squared_distances",
     "squared_distances_of_products",
-    "symmetric_divergence",
     "tensor_mmd",
     "termination",
 ]

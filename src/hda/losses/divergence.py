@@ -8,15 +8,18 @@ import torch
 from torch import Tensor
 
 
-def symmetric_divergence(first: Tensor, second: Tensor) -> Tensor:
-    """Mean over the rows of (KL(p, q) + KL(q, p)) / 2, the sensitivity of Saito et al. (ICLR 2018).
+def sensitivity(first: Tensor, second: Tensor) -> Tensor:
+    """Mean over rows and classes of (KL(p, q) + KL(q, p)) / 2 of two draws of a classifier's dropout (Saito et al., 2018).
+
+    In each divergence the distribution that is compared with carries no gradient, as in the published code: so the
+    gradient by the logits is bounded, and a classifier that maximises it cannot run away.
 
     Args:
         first: (rows, classes) logits of p.
         second: (rows, classes) logits of q.
     """
     p, q = _log_softmax(first), _log_softmax(second)
-    return ((p.exp() - q.exp()) * (p - q)).sum(dim=1).mean() / 2
+    return (_divergence(p.detach(), q) + _divergence(q.detach(), p)) / 2
 
 
 def jensen_shannon(first: Tensor, second: Tensor) -> Tensor:
@@ -29,6 +32,10 @@ def jensen_shannon(first: Tensor, second: Tensor) -> Tensor:
     p, q = _log_softmax(first), _log_softmax(second)
     m = torch.logaddexp(p, q) - math.log(2.0)
     return (p.exp() * (p - m) + q.exp() * (q - m)).sum(dim=1).mean() / 2
+
+
+def _divergence(p: Tensor, q: Tensor) -> Tensor:
+    return (p.exp() * (p - q)).mean()
 
 
 def _log_softmax(logits: Tensor) -> Tensor:

@@ -19,5 +19,7 @@ def pseudo_label(strong: Tensor, weak: Tensor, threshold: float = 0.95) -> Tenso
     """
     sure, labels = weak.detach().softmax(dim=1).max(dim=1)
     each = F.cross_entropy(strong.to(torch.promote_types(strong.dtype, torch.float32)), labels, reduction="none")
-    counted = (sure >= threshold).to(each.dtype) + 0.0 * sure  # the second term is nothing, or no number where sure is none
+    counted = (sure >= threshold).to(
+        each.dtype
+    ) + 0.0 * sure  # the second term is nothing, or no number where sure is none
     return (each * counted).mean()

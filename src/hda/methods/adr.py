@@ -18,9 +18,10 @@ class ADR(Aligned):
         venue="ICLR 2018",
         url="https://arxiv.org/abs/1711.01575",
         deviations=(
-            "the sensitivity is the paper's symmetric divergence, where the published digits code, which table 4 does not "
-            "come from, takes a softmax twice and passes no gradient to one side; classifiers without batch norm; one "
-            "optimiser with the recipe's rates"
+            "of the paper's symmetric divergence each half teaches one side, and classes are averaged over, as in the "
+            "published digits code, but without that code's second softmax (the paper's formula as it stands has no upper "
+            "bound for the classifier, and training with it diverges); classifiers without batch norm; one optimiser with "
+            "the recipe's rates; what made table 4's figures is not published"
         ),
         reported={
             "DomainNet-126, mean of 7, 1-shot (table 4)": 57.6,

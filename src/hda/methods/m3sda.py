@@ -35,6 +35,7 @@ class M3SDA(Method):
         reported={"DomainNet, mean of 6 (table 3)": 41.5, "DomainNet, Clipart (table 3)": 57.2},
     )
     supports = frozenset({"msda"})
+    improves = ("transfer",)
 
     @dataclass(frozen=True, kw_only=True)
     class Settings(Moments.Settings):
