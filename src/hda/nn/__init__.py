@@ -5,6 +5,7 @@ from hda.nn.discriminator import DomainDiscriminator
 from hda.nn.domain_heads import DomainHeads, mixed
 from hda.nn.heads import BottleneckHead, CosineHead, Heuristic, HeuristicHead, MLPHead, Narrowed, PlainHead
 from hda.nn.hidden import HiddenHead
+from hda.nn.multilinear import MultilinearMap
 from hda.nn.residual import ResidualClassifier
 from hda.nn.reversal import reversal_coefficient, reverse_gradient
 
@@ -18,6 +19,7 @@ __all__ = [
     "HeuristicHead",
     "HiddenHead",
     "MLPHead",
+    "MultilinearMap",
     "Narrowed",
     "PlainHead",
     "ResidualClassifier",
