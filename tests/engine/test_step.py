@@ -106,6 +106,33 @@ def same(ours: dict, theirs: dict) -> bool:
     return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
+# Views
+
+
+class Viewing(Line):
+    """One that keeps what it sees of three views, the last of which is strong."""
+
+    views, strong_views = 3, 1
+
+    def losses(self, batch, progress):
+        self.seen = [view.mean().item() for view in batch.images]
+        return super().losses(batch, progress)
+
+
+def test_a_methods_last_views_are_varied_strongly_where_it_says_so():
+    def weak(pictures):
+        return torch.zeros(7, 3, 2, 2)
+
+    def strong(pictures):
+        return torch.ones(7, 3, 2, 2)
+
+    for given, expected in ((strong, [0.0, 0.0, 1.0]), (None, [0.0, 0.0, 0.0])):
+        method = Viewing(nn.Linear(3, 3, bias=False))
+        step = fed(Step(method, SGD("uda"), weak, LAYOUT, 10, 2, torch.device("cpu"), strong=given))
+        step.run()
+        assert method.seen == expected
+
+
 # One update
 
 
