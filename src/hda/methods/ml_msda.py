@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -109,7 +109,8 @@ class MLMSDA(Method):
         )
 
     def classify(self, features: Tensor) -> Tensor:
-        return mixed(torch.stack([subnetwork.head(features).logits for subnetwork in self.subnetworks], dim=1))
+        heads = [cast(Subnetwork, subnetwork).head for subnetwork in self.subnetworks]
+        return mixed(torch.stack([head(features).logits for head in heads], dim=1))
 
     def _classification(self, answers: list[Answer], rows: Tensor, batch: Batch) -> Tensor:
         each = [F.cross_entropy(a.logits[batch.source], batch.labels, reduction="none") for a in answers]
