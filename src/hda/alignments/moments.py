@@ -22,7 +22,7 @@ class Moments(Alignment):
 
     @dataclass(frozen=True, kw_only=True)
     class Settings(Alignment.Settings):
-        transfer_weight: float = setting(0.5, "weight of the moment distance")
+        transfer_weight: float = setting(0.0005, "weight of the moment distance")
         orders: int = setting(2, "the highest moment that is matched")
 
         def __post_init__(self) -> None:
