@@ -47,7 +47,7 @@ class CANN(Method):
     class Settings:
         entropy_weight: float = setting(0.1, "weight of both entropies")
         labelled_share: float = setting(
-            0.75, "what a classifier's own domain counts for in its labels; the other the rest"
+            0.75, "how much a classifier learns of its own domain's labels; the other domain has the rest"
         )
         cosine_width: int = setting(512, "features of the narrow layer before the prototypes")
         cosine_temperature: float = setting(0.05, "what the prototypes' scores are divided by")
