@@ -7,7 +7,9 @@ from hda.heads.cosine import Cosine
 from hda.registry import registered
 
 HEADS = registered("heads")
-BEFORE = {"cosine": ("features", "narrow.")}  # what lies before the classifier; elsewhere the features alone
+BEFORE = dict.fromkeys(
+    ("bottleneck", "cosine"), ("features", "narrow.")
+)  # the classifier; elsewhere the features alone
 
 
 def rows(width: int = 6) -> torch.Tensor:

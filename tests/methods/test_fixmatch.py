@@ -41,7 +41,7 @@ def test_the_weak_view_teaches_and_does_not_learn(make_method, make_batch):
     assert strong[batch.target].any()
 
 
-def test_the_paper_s_values_are_the_defaults():
+def test_the_papers_values_are_the_defaults():
     assert (FixMatch.Settings().confidence, FixMatch.Settings().pseudo_weight) == (0.95, 1.0)
     assert (FixMatch.views, FixMatch.strong_views) == (2, 1)
     for wrong in ({"confidence": 1.5}, {"pseudo_weight": -1.0}):
