@@ -7,9 +7,7 @@ from hda.heads.cosine import Cosine
 from hda.registry import registered
 
 HEADS = registered("heads")
-BEFORE = dict.fromkeys(
-    ("bottleneck", "cosine"), ("features", "narrow.")
-)  # the classifier; elsewhere the features alone
+BEFORE = dict.fromkeys(("bottleneck", "cosine"), ("features", "narrow."))  # what precedes a classifier
 
 
 def rows(width: int = 6) -> torch.Tensor:
