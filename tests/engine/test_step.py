@@ -79,19 +79,22 @@ def fed(step: Step, seed: int = 0) -> Step:
 def whole(method: str, seed: int = 0, recipe: type = SGD) -> Step:
     """A registered method's step, pictures varied by noise."""
     cls = lookup("methods", method)
-    built = build_method(cls, lambda: create("small", "none"), 2, 2, cls.Settings(), seed)
-    layout = Layout(4, 0, 0) if cls.rows == "labelled" else LAYOUT
+    domains = {"uda": [1, 1, 1, 1], "msda": [1, 2, 1, 2], "ssda": [2, 2, 1, 1]}  # of the labelled rows
+    setting = next(name for name in domains if name in cls.supports)
+    few, target = domains[setting].count(1) if setting == "ssda" else 0, 0 if cls.rows == "labelled" else 3
+    layout, numbers = Layout(4 - few, few, target), [*domains[setting], *[0] * target]
+    built = build_method(cls, lambda: create("small", "none"), 2, 1 + max(numbers), cls.Settings(), seed)
 
     def vary(pictures):
         planes = pictures.permute(0, 3, 1, 2) / 255
         return planes + 0.1 * torch.randn_like(planes)
 
-    step = Step(built, recipe("uda"), vary, layout, 10, 8, torch.device("cpu"))
+    step = Step(built, recipe(setting), vary, layout, 10, 8, torch.device("cpu"))
     step.method.train()
     random = torch.Generator().manual_seed(1)
     step.pictures.copy_(torch.randint(256, step.pictures.shape, generator=random))
     step.labels.copy_(torch.tensor([0, 1, 1, 0]))
-    step.domains.copy_(torch.tensor(([1] * 4 + [0] * 3)[: layout.rows]))
+    step.domains.copy_(torch.tensor(numbers))
     return step
 
 
@@ -101,6 +104,33 @@ def copied(step: Step) -> dict[str, torch.Tensor]:
 
 def same(ours: dict, theirs: dict) -> bool:
     return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+# Views
+
+
+class Viewing(Line):
+    """One that keeps what it sees of three views, the last of which is strong."""
+
+    views, strong_views = 3, 1
+
+    def losses(self, batch, progress):
+        self.seen = [view.mean().item() for view in batch.images]
+        return super().losses(batch, progress)
+
+
+def test_a_methods_last_views_are_varied_strongly_where_it_says_so():
+    def weak(pictures):
+        return torch.zeros(7, 3, 2, 2)
+
+    def strong(pictures):
+        return torch.ones(7, 3, 2, 2)
+
+    for given, expected in ((strong, [0.0, 0.0, 1.0]), (None, [0.0, 0.0, 0.0])):
+        method = Viewing(nn.Linear(3, 3, bias=False))
+        step = fed(Step(method, SGD("uda"), weak, LAYOUT, 10, 2, torch.device("cpu"), strong=given))
+        step.run()
+        assert method.seen == expected
 
 
 # One update

@@ -104,10 +104,10 @@ class Colour(CropFlip):
             drawn[name].view(-1, 1, 1, 1) for name in ("brightness", "contrast", "saturation")
         )
         x = (x * brightness).clamp(0.0, 1.0)
-        mean = _grey(x).mean(dim=(1, 2, 3), keepdim=True)
+        mean = grey(x).mean(dim=(1, 2, 3), keepdim=True)
         x = (mean + (x - mean) * contrast).clamp(0.0, 1.0)
-        grey = _grey(x)
-        x = (grey + (x - grey) * saturation).clamp(0.0, 1.0)
+        shades = grey(x)
+        x = (shades + (x - shades) * saturation).clamp(0.0, 1.0)
         return self.normalise(255.0 * turn_hue(x, drawn["hue"]))
 
 
@@ -244,7 +244,8 @@ def _planes(pictures: Tensor) -> Tensor:
     return pictures.permute(0, 3, 1, 2).float()
 
 
-def _grey(x: Tensor) -> Tensor:
+def grey(x: Tensor) -> Tensor:
+    """How bright each pixel is: (rows, 3, height, width) -> (rows, 1, height, width)."""
     return 0.2989 * x[:, 0:1] + 0.587 * x[:, 1:2] + 0.114 * x[:, 2:3]
 
 

@@ -24,6 +24,7 @@ from hda.data import augment, pixels
 from hda.data.images import Images, Location
 from hda.data.samplers import Sampler
 from hda.data.scenario import Answers, Scenario
+from hda.data.strong import Strong
 from hda.engine import checkpoint, files
 from hda.engine import run as folder
 from hda.engine.device import choose_device, choose_precision, set_arithmetic
@@ -228,14 +229,16 @@ class Training:
         if step is not None:
             step.restart(method.state_dict())
         else:
+            vary = augment.training(self.fit.augment, backbone.size, backbone.mean, backbone.std)
             step = Step(
                 method.to(device),
                 settings.build_recipe(scenario.setting),
-                augment.training(self.fit.augment, backbone.size, backbone.mean, backbone.std),
+                vary,
                 layout,
                 self.steps,
                 material.edge,
                 device,
+                Strong(vary),
             )
         self.step = step
         backbones.use_precision(step.method, self.precision)

@@ -28,9 +28,18 @@ class Step:
     """
 
     def __init__(
-        self, method: Method, recipe: Recipe, vary: Vary, layout: Layout, steps: int, edge: int, device: torch.device
+        self,
+        method: Method,
+        recipe: Recipe,
+        vary: Vary,
+        layout: Layout,
+        steps: int,
+        edge: int,
+        device: torch.device,
+        strong: Vary | None = None,
     ) -> None:
         self.method, self.recipe, self.vary, self.layout, self.device = method, recipe, vary, layout, device
+        self.strong = strong or vary  # for a method's strong views
         self.pictures = torch.zeros((layout.rows, edge, edge, 3), dtype=torch.uint8, device=device)
         self.labels = torch.zeros(layout.labelled, dtype=torch.int64, device=device)
         self.domains = torch.zeros(layout.rows, dtype=torch.int64, device=device)
@@ -140,7 +149,8 @@ class Step:
 
     def _run(self) -> None:
         rate = self.recipe.set_rates(self.optimiser, self.progress)
-        views = tuple(self.vary(self.pictures) for _ in range(self.method.views))
+        weak = self.method.views - self.method.strong_views
+        views = tuple((self.vary if n < weak else self.strong)(self.pictures) for n in range(self.method.views))
         batch = Batch(views, self.labels, self.domains, self.layout)
         seen: dict[str, Tensor] = {}
         for phase, parameters in self.phases:

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from hda.heads.base import Head, Scores
-from hda.nn import BottleneckHead
+from hda.nn import BottleneckHead, reverse_gradient
 from hda.settings import at_least, setting
 
 
@@ -34,3 +34,8 @@ class Bottleneck(Head):
 
     def read(self, out: Any, features: Tensor) -> Scores:
         return Scores(out.logits, out.features)
+
+    def opposed(self, head: nn.Module, features: Tensor, coefficient: Tensor | float = 1.0) -> Tensor:
+        assert isinstance(head, BottleneckHead)
+        logits: Tensor = head.classifier(reverse_gradient(head.narrow(features), coefficient))
+        return logits

@@ -3,6 +3,7 @@
 from hda.nn.averaging import Averaged
 from hda.nn.certainty import BayesianDiscriminator, Doubt, certainty_attention
 from hda.nn.discriminator import Bridged, BridgedDiscriminator, DomainDiscriminator
+from hda.nn.domain_heads import DomainHeads, mixed
 from hda.nn.heads import BottleneckHead, CosineHead, Heuristic, HeuristicHead, MLPHead, Narrowed, PlainHead
 from hda.nn.hidden import HiddenHead
 from hda.nn.multilinear import MultilinearMap
@@ -17,6 +18,7 @@ __all__ = [
     "BridgedDiscriminator",
     "CosineHead",
     "DomainDiscriminator",
+    "DomainHeads",
     "Doubt",
     "Heuristic",
     "HeuristicHead",
@@ -27,6 +29,7 @@ __all__ = [
     "PlainHead",
     "ResidualClassifier",
     "certainty_attention",
+    "mixed",
     "reversal_coefficient",
     "reverse_gradient",
 ]
