@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from hda.backbones import backbones_of
-from hda.batch import Batch, Layout, Progress
+from hda.batch import Batch, Layout, Progress, Share
 from hda.methods.base import Method, Phase
 from hda.recipes.base import Recipe
 
@@ -28,10 +28,20 @@ class Step:
     """
 
     def __init__(
-        self, method: Method, recipe: Recipe, vary: Vary, layout: Layout, steps: int, edge: int, device: torch.device
+        self,
+        method: Method,
+        recipe: Recipe,
+        vary: Vary,
+        layout: Layout,
+        steps: int,
+        edge: int,
+        device: torch.device,
+        share: Share | None = None,
     ) -> None:
         self.method, self.recipe, self.vary, self.layout, self.device = method, recipe, vary, layout, device
-        self.pictures = torch.zeros((layout.rows, edge, edge, 3), dtype=torch.uint8, device=device)
+        self.share = share
+        rows = layout.rows if share is None else share.rows
+        self.pictures = torch.zeros((rows, edge, edge, 3), dtype=torch.uint8, device=device)
         self.labels = torch.zeros(layout.labelled, dtype=torch.int64, device=device)
         self.domains = torch.zeros(layout.rows, dtype=torch.int64, device=device)
         self.progress = Progress(torch.zeros((), device=device), steps)
@@ -131,6 +141,11 @@ class Step:
         if self.sums is not None:
             self.sums.zero_()
 
+    def batch(self) -> Batch:
+        """What the buffers hold now, varied anew."""
+        views = tuple(self.vary(self.pictures) for _ in range(self.method.views))
+        return Batch(views, self.labels, self.domains, self.layout, self.share)
+
     def measured(self, steps: int) -> dict[str, float]:
         """Means of losses and watched quantities over the last `steps` steps; waits for the device once."""
         assert self.sums is not None
@@ -140,8 +155,7 @@ class Step:
 
     def _run(self) -> None:
         rate = self.recipe.set_rates(self.optimiser, self.progress)
-        views = tuple(self.vary(self.pictures) for _ in range(self.method.views))
-        batch = Batch(views, self.labels, self.domains, self.layout)
+        batch = self.batch()
         seen: dict[str, Tensor] = {}
         for phase, parameters in self.phases:
             for _ in range(phase.repeat):
