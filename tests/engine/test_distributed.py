@@ -44,6 +44,7 @@ def processes(tmp_path_factory):
     if not hasattr(os, "fork"):
         pytest.skip("needs a system that forks")
     environment = os.environ | {"OMP_NUM_THREADS": "1", "HDA_CACHE": str(tmp_path_factory.mktemp("cache"))}
+    environment["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # as the command sets it, for a PyTorch that is imported after that
     command = [sys.executable, str(TOGETHER)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -185,6 +186,16 @@ def test_a_broken_run_goes_on_with_any_number_of_processes(size, broken, alone, 
     same_run(hda.Run(run), alone)
 
 
+def test_when_the_first_process_dies_another_tells(processes, words, tmp_path):
+    first, second = processes(words=words(tmp_path / "run", *EXACT), kill=(0, 2))
+    assert first.code == -9
+    assert second.code == 1
+    assert second.err == (
+        "hda: process 0 of 2 has ended, and so do the other processes: "
+        f"`hda fit --resume --out {tmp_path / 'run'}` goes on with it\n"
+    )
+
+
 # What is refused
 
 
@@ -203,3 +214,19 @@ def test_too_few_pictures_are_refused_by_all(processes, words, tmp_path):
         "give --target-batch 2 or more, or start 1"
     ]
     assert not (tmp_path / "run").exists()
+
+
+def test_what_one_process_alone_finds_wrong_ends_all(processes, words, tmp_path):
+    first, second = processes(words=words(tmp_path / "run", *EXACT), wrong=(1, 2))
+    assert (first.code, second.code) == (2, 2)
+    assert first.err.splitlines()[1:] == []
+    assert second.err == "hda: this machine has no such thing\n"
+
+
+def test_other_commands_are_refused(processes):
+    first, second = processes(words=["list", "methods"])
+    assert (first.code, second.code) == (2, 2)
+    assert first.out == second.out == ""
+    assert first.err + second.err == (
+        "hda: `hda list` works in one process: start it without torchrun, or with one process\n"
+    )

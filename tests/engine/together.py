@@ -2,7 +2,7 @@
 
 Reads jobs from standard input and answers each on standard output, a line of JSON either way. A job has a `size`, the number
 of processes, and either `steps`, a folder for what comes of `CASES`, or `words`, the command line's; `kill` names a process
-that dies, and before which step.
+that dies, `wrong` one that finds a mistake, and after how many steps.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO
@@ -29,6 +30,7 @@ from hda.batch import Layout
 from hda.data import augment
 from hda.engine.distributed import World, distribute, joined
 from hda.engine.step import Step, build_method, random_numbers
+from hda.errors import UserError
 from hda.recipes.sgd import SGD
 from hda.registry import registered
 
@@ -146,15 +148,20 @@ def steps(folder: Path) -> int:
     return 0
 
 
-def die_before(number: int) -> None:
+def before(number: int, act: Callable[[], None]) -> None:
+    """Do something after that many steps."""
     run, left = Step.run, iter(range(number, -1, -1))
 
-    def dying(self: Step) -> None:
+    def acting(self: Step) -> None:
         if not next(left):
-            os.kill(os.getpid(), signal.SIGKILL)
+            act()
         run(self)
 
-    Step.run = dying
+    Step.run = acting
+
+
+def wrong() -> None:
+    raise UserError("this machine has no such thing")
 
 
 def do(job: dict, rank: int, port: int) -> int:
@@ -167,7 +174,10 @@ def do(job: dict, rank: int, port: int) -> int:
         return steps(Path(job["steps"]))
     dying, number = job.get("kill", (None, 0))
     if rank == dying:
-        die_before(number)
+        before(number, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    failing, number = job.get("wrong", (None, 0))
+    if rank == failing:
+        before(number, wrong)
     from hda.cli.main import main
 
     return main(job["words"])

@@ -97,8 +97,7 @@ def _failed(sentence: str, code: int = USER_ERROR) -> int:
         if not here.alone:
             from hda.engine.watch import watch
 
-            watch().tell(sentence, code)
-            return code
+            return watch().tell(sentence, code)
     except UserError:  # the environment, or the meeting of the processes, is what is wrong
         pass
     print(f"hda: {sentence}", file=sys.stderr)
@@ -120,6 +119,8 @@ def _main(words: list[str]) -> int:
     here = place()
     if words[0] not in TOGETHER and not here.alone:
         raise UserError(f"`hda {words[0]}` works in one process: start it without torchrun, or with one process")
+    if not here.alone:
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a process that dies would be told in a screenful
     command: Command = importlib.import_module(f"hda.cli.commands.{words[0]}")
     parser = Parser(f"hda {words[0]}", (command.__doc__ or "").strip())
     parser.add_argument("--json", action="store_true", help="end standard output with one line of JSON")

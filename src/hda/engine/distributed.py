@@ -135,9 +135,16 @@ def joined(device: torch.device) -> Iterator[World]:
     with watcher.heeding():
         ours = not dist.is_initialized()
         if ours:
-            backend = "nccl" if device.type == "cuda" else "gloo"
+            on_gpu = device.type == "cuda"
+            if on_gpu:
+                torch.cuda.set_device(device)
             dist.init_process_group(
-                backend, store=watcher.room(), rank=here.rank, world_size=here.size, timeout=PATIENCE
+                "nccl" if on_gpu else "gloo",
+                store=watcher.room(),
+                rank=here.rank,
+                world_size=here.size,
+                timeout=PATIENCE,
+                device_id=device if on_gpu else None,
             )
         try:
             yield World(here, watcher)

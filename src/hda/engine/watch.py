@@ -73,7 +73,7 @@ class Watch:
         self._said += 1
         key = f"said/{self._said}"
         while not self._store.check([key]):  # rather than `get`, which gives up at some time
-            time.sleep(0.01)
+            time.sleep(BEAT / 20)
         return bytes(self._store.get(key)).decode()
 
     @contextlib.contextmanager
@@ -94,23 +94,20 @@ class Watch:
         finally:
             self._heeding.clear()
 
-    def tell(self, sentence: str, code: int) -> None:
-        """Print a sentence, unless another process has told the user one; the others end with that code then."""
+    def tell(self, sentence: str, code: int) -> int:
+        """Print a sentence, unless another process has told the user one.
+
+        Returns:
+            The exit code: this one, or that of the process that told the user.
+        """
         with self._telling:
-            try:
-                if self._fate is not None:
-                    return
-                if self._lines.add("tellers", 1) > 1:
-                    self._lines.add("heard", 1)
-                    return
-            except RuntimeError:  # the store has gone, and the first process or torchrun with it
-                if not self._speaks_for_machine():
-                    return
-            print(f"hda: {sentence}", file=sys.stderr, flush=True)
-            self._fate = code
-            with contextlib.suppress(RuntimeError):
-                self._lines.set("fate", str(code))
-                self._wait_for_others()
+            if self._fate is None and self._may_tell():
+                print(f"hda: {sentence}", file=sys.stderr, flush=True)
+                self._fate = code
+                with contextlib.suppress(RuntimeError):
+                    self._lines.set("fate", str(code))
+                    self._wait_for_others()
+            return code if self._fate is None else self._fate
 
     def end_on_termination(self) -> None:
         """From now on SIGTERM, which torchrun sends to those that are left, ends this process with a sentence too."""
@@ -148,8 +145,6 @@ class Watch:
             self._fate = int(self._lines.get("fate"))
             self._lines.add("heard", 1)
         keys = [f"count/{rank}" for rank in range(self.place.size)]
-        if len(self._counts) < self.place.size and not self._lines.check(keys):
-            return  # some have not come yet
         now = time.monotonic()
         for rank, counted in enumerate(self._lines.multi_get(keys)):
             if self._counts.get(rank) != counted:
@@ -169,12 +164,16 @@ class Watch:
         if self._gone:
             host = "torchrun" if _torchrun_has_store() else f"process 0 of {size}"
             return f"{host} has ended, and so do the other processes: {self.remedy}"
-        now = time.monotonic()
-        silent = {rank: now - since for rank, since in self._changed.items() if rank != self.place.rank}
+        silent = self._silences()
         rank = max(silent, key=lambda rank: silent[rank], default=None)
         if rank is None or silent[rank] < silence:
             return None
         return f"process {rank} of {size} has ended, and so do the others: {self.remedy}"
+
+    def _silences(self) -> dict[int, float]:
+        """For how long each of the others has not counted on, in seconds."""
+        now = time.monotonic()
+        return {rank: now - since for rank, since in self._changed.items() if rank != self.place.rank}
 
     def _inquire(self) -> str | None:
         """After an error: the sentence on who has died, or else None; takes a few seconds where nobody has."""
@@ -191,8 +190,7 @@ class Watch:
         return None
 
     def _end(self, sentence: str, code: int) -> None:
-        self.tell(sentence, code)
-        self._leave(code if self._fate is None else self._fate)
+        self._leave(self.tell(sentence, code))
 
     def _end_with(self, code: int) -> None:
         """Another process told the user: end alike, if the main thread does not by itself."""
@@ -210,13 +208,19 @@ class Watch:
         """Stay for a moment where the store would go with us, before all have heard of it."""
         until = time.monotonic() + GRACE
         while not _torchrun_has_store() and self.place.first and time.monotonic() < until:
-            if self._lines.add("heard", 0) >= self.place.size - 1:
+            if self._lines.add("heard", 0) >= sum(silence < SUSPICION for silence in self._silences().values()):
                 return
             time.sleep(BEAT / 10)
 
-    def _speaks_for_machine(self) -> bool:
-        """Where nobody can be asked who speaks: one process of each machine."""
-        return self.place.local == 0 or self.place.rank == 1
+    def _may_tell(self) -> bool:
+        """Whether this is the first process that has something to tell."""
+        try:
+            if self._lines.add("tellers", 1) == 1:
+                return True
+            self._lines.add("heard", 1)
+            return False
+        except RuntimeError:  # the store has gone and nobody can be asked: one process of each machine speaks
+            return self.place.local == 0 or self.place.rank == 1
 
 
 def _connected(here: Place, attempt: str) -> Store:
@@ -228,6 +232,7 @@ def _connected(here: Place, attempt: str) -> Store:
     try:
         store, _, _ = next(rendezvous("env://", here.rank, here.size, timeout=COMING))
         shared = PrefixStore(attempt, store)
+        shared.set(f"count/{here.rank}", "0")
         if shared.add("come", 1) == here.size:
             shared.set("complete", "")
         shared.wait(["complete"], COMING)
