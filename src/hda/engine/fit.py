@@ -225,7 +225,7 @@ class Training:
         method: Method,
         device: torch.device,
         reporter: Reporter,
-        world: World,
+        world: World = World(),  # noqa: B008 - frozen, and alone
     ) -> None:
         self.path, self.settings, self.material, self.reporter = path, settings, material, reporter
         self.fit, self.world = settings.fit, world
