@@ -217,6 +217,8 @@ class Watch:
         try:
             if self._lines.add("tellers", 1) == 1:
                 return True
+            self._lines.wait(["fate"], timedelta(seconds=GRACE))
+            self._fate = int(self._lines.get("fate"))
             self._lines.add("heard", 1)
             return False
         except RuntimeError:  # the store has gone and nobody can be asked: one process of each machine speaks
