@@ -48,7 +48,7 @@ class Watch:
         attempt = f"hda/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
         self._store = _connected(here, attempt)
         self._lines = PrefixStore(attempt, _own_line())  # of the thread: a request of the main one may wait long
-        self._rooms = self._said = 0
+        self._rooms = self._said = self._dead = 0
         self._heeding = threading.Event()
         self._telling = threading.Lock()
         self._counts: dict[int, bytes] = {}
@@ -168,6 +168,7 @@ class Watch:
         rank = max(silent, key=lambda rank: silent[rank], default=None)
         if rank is None or silent[rank] < silence:
             return None
+        self._dead = 1  # at least: nobody waits for it to hear of itself
         return f"process {rank} of {size} has ended, and so do the others: {self.remedy}"
 
     def _silences(self) -> dict[int, float]:
@@ -208,7 +209,7 @@ class Watch:
         """Stay for a moment where the store would go with us, before all have heard of it."""
         until = time.monotonic() + GRACE
         while not _torchrun_has_store() and self.place.first and time.monotonic() < until:
-            if self._lines.add("heard", 0) >= sum(silence < SUSPICION for silence in self._silences().values()):
+            if self._lines.add("heard", 0) >= self.place.size - 1 - self._dead:
                 return
             time.sleep(BEAT / 10)
 
