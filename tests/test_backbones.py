@@ -651,3 +651,13 @@ def test_a_name_without_pretrained_weights_anywhere_says_so(offline):
     with refused("the backbone 'small' has no pretrained weights: give --weights none$"):
         backbones.create("small")
     assert offline == []
+
+
+def test_batch_norms_that_cannot_be_synchronised_are_refused():
+    backbone = backbones.create("small", "none")
+    backbone.synchronise(torch.sum)
+    backbone.net[2].momentum = None
+    with pytest.raises(
+        UserError, match=r"the batch norms of small cannot be synchronised: leave --sync-batch-norm out"
+    ):
+        backbone.synchronise(torch.sum)

@@ -76,7 +76,7 @@ def test_several_sources_share_their_batch_statistics():
 
 
 def test_there_is_no_place_for_a_label_of_the_unlabelled_target():
-    assert {field.name for field in dataclasses.fields(Batch)} == {"images", "labels", "domains", "layout"}
+    assert {field.name for field in dataclasses.fields(Batch)} == {"images", "labels", "domains", "layout", "share"}
     everything = torch.zeros(LAYOUT.rows, dtype=torch.int64)
     with pytest.raises(ValueError, match="9 labels for 5 labelled rows"):
         batch_of(LAYOUT, labels=everything)

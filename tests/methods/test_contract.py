@@ -39,6 +39,7 @@ def test_every_method(case, check):
         lambda x: x.masked_select(x > 0),
         lambda x: x.unique(),
         lambda x: float(x[0]),
+        lambda x: x + torch.tensor(1.0),
     ],
 )
 def test_the_check_for_waiting_notices_what_waits(waits):

@@ -6,7 +6,7 @@ import torch
 from timm.layers import BatchNormAct2d
 from torch import nn
 
-from hda.nn.norm import Groups, batch_norm_of_equal_groups, convert
+from hda.nn.norm import Groups, batch_norm_of_equal_groups, convert, synchronisable
 
 
 def flat() -> nn.Module:
@@ -291,3 +291,51 @@ def test_a_compiler_is_handed_one_reduction_of_all_groups():
     assert traced.count(torch.var_mean) == 2  # one a layer
     torch.testing.assert_close(got, torch.cat([plain(part) for part in x.split(4)]))
     torch.testing.assert_close(dict(converted.named_buffers()), dict(plain.named_buffers()))
+
+
+# With the rows of several processes
+
+
+def norms(net: nn.Module) -> list[nn.Module]:
+    return [layer for layer in net.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
+
+
+@pytest.mark.parametrize("sizes", [(4, 4), (3, 5), (2, 6, 4), (8,), ()])
+@pytest.mark.parametrize("make", [flat, convolutions, timm_convolutions, untracked])
+def test_synchronised_with_nobody_it_is_what_it_was(make, sizes):
+    _, apart, groups = build(make)
+    _, together, others = build(make)
+    others.total = lambda x: 1.0 * x
+    x = rows(apart, sum(sizes) or 5)
+    found = []
+    for net, mine in ((apart, groups), (together, others)):
+        given = x.clone().requires_grad_()
+        with mine.of(sizes):
+            out = net(given)
+        out.backward(torch.sin(out.detach()))
+        found.append([out, given.grad, *(p.grad for p in net.parameters()), *net.buffers()])
+    torch.testing.assert_close(found[1], found[0])
+
+
+def test_statistics_are_those_of_all_rows_wherever_they_lie():
+    _, net, groups = build(lambda: nn.Sequential(nn.Identity(), nn.BatchNorm1d(3, affine=False)))
+    random = np.random.default_rng(0)
+    ours, theirs = random.normal(2, 3, (4, 3)), random.normal(-1, 2, (6, 3))
+    whole = np.concatenate([ours, theirs])
+    rest = iter(
+        [
+            np.concatenate([theirs.sum(0), [6]])[None],  # what the other process adds: sums and rows, then squares
+            ((theirs - whole.mean(0)) ** 2).sum(0)[None],
+        ]
+    )
+    groups.total = lambda x: x + torch.from_numpy(next(rest))
+    before = net[1].running_var.numpy().copy()
+    got = net(torch.from_numpy(ours))
+    np.testing.assert_allclose(got, (ours - whole.mean(0)) / np.sqrt(whole.var(0) + 1e-5))
+    np.testing.assert_allclose(net[1].running_var, 0.9 * before + 0.1 * whole.var(0, ddof=1))
+
+
+def test_what_normalises_otherwise_cannot_be_synchronised():
+    assert all(synchronisable(layer) for make in (flat, timm_convolutions) for layer in norms(build(make)[1]))
+    assert not any(synchronisable(layer) for layer in norms(build(cumulative)[1]))
+    assert not any(synchronisable(layer) for layer in norms(flat()))

@@ -18,12 +18,14 @@ from typing import NoReturn, Protocol
 import hda
 from hda.cli.options import flag
 from hda.cli.text import paragraphs, wrap
-from hda.errors import SettingError, UnmetError, UserError, nearest, unknown
+from hda.engine.place import place
+from hda.errors import ProcessLostError, SettingError, UnmetError, UserError, nearest, unknown
 
 ABOUT = """Domain adaptation for image classifiers: train on labelled pictures of one kind, classify unlabelled pictures of
 another. `hda demo` shows it in two minutes; `hda fit --source LABELLED --target UNLABELLED` does it with your pictures."""
 ORDER = ("demo", "fit", "predict", "evaluate", "report", "tune", "bench", "speed", "data", "list", "doctor")
-USER_ERROR, INTERRUPTED = 2, 130
+TOGETHER = ("fit",)  # commands that several processes do together
+USER_ERROR, LOST, INTERRUPTED = 2, 1, 130
 
 
 class Command(Protocol):
@@ -82,14 +84,24 @@ def main(words: Sequence[str] | None = None) -> int:
         if error.filename is None or error.strerror is None:
             raise
         return _failed(f"{error.filename} cannot be read or written ({error.strerror}): see to it first")
+    except ProcessLostError as lost:
+        return _failed(str(lost), LOST)
     except KeyboardInterrupt as interrupt:
-        print("hda: " + ": ".join(["interrupted", *map(str, interrupt.args)]), file=sys.stderr)
-        return INTERRUPTED
+        return _failed(": ".join(["interrupted", *map(str, interrupt.args)]), INTERRUPTED)
 
 
-def _failed(sentence: str) -> int:
+def _failed(sentence: str, code: int = USER_ERROR) -> int:
+    """Tell the user what is wrong: once, however many processes have come upon it."""
+    try:
+        here = place()
+        if not here.alone:
+            from hda.engine.watch import watch
+
+            return watch().tell(sentence, code)
+    except UserError:  # the environment, or the meeting of the processes, is what is wrong
+        pass
     print(f"hda: {sentence}", file=sys.stderr)
-    return USER_ERROR
+    return code
 
 
 def _main(words: list[str]) -> int:
@@ -104,6 +116,11 @@ def _main(words: list[str]) -> int:
     known = commands()
     if words[0] not in known:
         raise unknown("command", words[0], known)
+    here = place()
+    if words[0] not in TOGETHER and not here.alone:
+        raise UserError(f"`hda {words[0]}` works in one process: start it without torchrun, or with one process")
+    if not here.alone:
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a process that dies would be told in a screenful
     command: Command = importlib.import_module(f"hda.cli.commands.{words[0]}")
     parser = Parser(f"hda {words[0]}", (command.__doc__ or "").strip())
     parser.add_argument("--json", action="store_true", help="end standard output with one line of JSON")
@@ -115,14 +132,18 @@ def _main(words: list[str]) -> int:
     if left:
         raise _not_understood(parser, words, left[0])
     _check_not_empty(parser, args)
-    _log_to_stderr()
+    _log_to_stderr(logging.INFO if here.first else logging.CRITICAL)
+    if not here.alone:
+        from hda.engine.watch import watch
+
+        watch().end_on_termination()
     try:
         result = command.run(args)
     except UnmetError as error:
-        if args.json:
+        if args.json and here.first:
             print(json.dumps(error.result), flush=True)
         raise
-    if args.json:
+    if args.json and here.first:
         print(json.dumps(result), flush=True)
     return 0
 
@@ -182,9 +203,9 @@ class _Stderr(logging.Handler):
         print(self.format(record), file=sys.stderr)
 
 
-def _log_to_stderr() -> None:
+def _log_to_stderr(level: int) -> None:
     log = logging.getLogger("hda")
     if not log.handlers:
         log.addHandler(_Stderr())
-        log.setLevel(logging.INFO)
+        log.setLevel(level)
         log.propagate = False

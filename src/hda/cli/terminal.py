@@ -12,6 +12,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
+from hda.engine.place import place
 from hda.engine.reporter import Reporter
 
 _HIDDEN = ("step", "seconds", "lr", "total", "images_per_second", "mean_class_accuracy", "selected")
@@ -19,7 +20,13 @@ _HIDDEN = ("step", "seconds", "lr", "total", "images_per_second", "mean_class_ac
 
 @contextmanager
 def reporting() -> Iterator[Reporter]:
-    """The reporter that suits where standard output goes; no bar is left moving, whatever happens within."""
+    """The reporter that suits where standard output goes; no bar is left moving, whatever happens within.
+
+    Of several processes the first one alone reports.
+    """
+    if not place().first:
+        yield Reporter()
+        return
     if not sys.stdout.isatty():
         yield Lines()
         return

@@ -51,12 +51,16 @@ class Augmentation:
 
     def normalise(self, planes: Tensor) -> Tensor:
         """Grey levels from 0 to 255, (rows, 3, height, width), to mean 0 and deviation 1 in the backbone's sense."""
-        if planes.device not in self._constants:  # made once: a tensor made from numbers waits for the host
-            mean, std = (torch.tensor(x, device=planes.device).view(1, 3, 1, 1) for x in (self.mean, self.std))
-            self._constants[planes.device] = 1.0 / (255.0 * std), -mean / std
-        scale, shift = self._constants[planes.device]
+        scale, shift = self.normalising(planes.device)
         # Not `addcmul`, which a CPU does not vectorise where its arguments are broadcast.
         return torch.mul(planes, scale).add_(shift).contiguous(memory_format=torch.channels_last)
+
+    def normalising(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """What grey levels from 0 to 255 are multiplied with, and what is added then: (1, 3, 1, 1) each."""
+        if device not in self._constants:  # made once: a tensor made from numbers waits for the host
+            mean, std = (torch.tensor(x, device=device).view(1, 3, 1, 1) for x in (self.mean, self.std))
+            self._constants[device] = 1.0 / (255.0 * std), -mean / std
+        return self._constants[device]
 
 
 class CropFlip(Augmentation):

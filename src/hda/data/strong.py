@@ -51,9 +51,8 @@ class Strong(Augmentation):
 
     def _levels(self, x: Tensor) -> Tensor:
         """Normalised pictures back from 0 to 1."""
-        mean, std = (torch.as_tensor(value) for value in (self.mean, self.std))
-        scale, shift = std.view(1, 3, 1, 1).to(x), mean.view(1, 3, 1, 1).to(x)
-        return torch.addcmul(shift, x, scale).clamp(0.0, 1.0)
+        scale, shift = self.normalising(x.device)
+        return ((x - shift) / (255.0 * scale)).clamp(0.0, 1.0)
 
 
 def recoloured(x: Tensor, operation: Tensor, strength: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ from hda.errors import UserError
 MODEL = "model.safetensors"
 _TRAINING = "training.safetensors"
 _STATE = "state.json"
+_REST = ("measured.", "random.")  # names of tensors that are not the step's
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,11 @@ class Checkpoint:
     @property
     def model(self) -> dict[str, Tensor]:
         return {k.removeprefix("method."): v for k, v in self.tensors.items() if k.startswith("method.")}
+
+    def rest(self) -> dict[str, Any]:
+        """What there is besides the step's own tensors, as plain data for other processes: see `restore_rest`."""
+        values = {name: tensor.tolist() for name, tensor in self.tensors.items() if name.startswith(_REST)}
+        return {"plain": self.plain, "values": values}
 
 
 def capture(step: int, state: Step, sampler: dict[str, Any], summed: int, seconds: float) -> Checkpoint:
@@ -49,18 +55,23 @@ def capture(step: int, state: Step, sampler: dict[str, Any], summed: int, second
 
 def restore(checkpoint: Checkpoint, state: Step) -> None:
     """Put a run's state back: weights, optimiser, progress, metrics and random numbers."""
-    extra = ("measured.", "random.")
-    state.load({name: tensor for name, tensor in checkpoint.tensors.items() if not name.startswith(extra)})
-    if "measured.sums" in checkpoint.tensors:
-        sums = checkpoint.tensors["measured.sums"].to(state.device)
-        state.names = list(checkpoint.plain["names"])
+    state.load({name: tensor for name, tensor in checkpoint.tensors.items() if not name.startswith(_REST)})
+    restore_rest(checkpoint.rest(), state)
+
+
+def restore_rest(rest: dict[str, Any], state: Step) -> None:
+    """Put back what `Checkpoint.rest` gave: metrics and random numbers."""
+    values = rest["values"]
+    if "measured.sums" in values:
+        sums = torch.tensor(values["measured.sums"], device=state.device)
+        state.names = list(rest["plain"]["names"])
         if state.sums is None:
             state.sums = sums
         else:
             state.sums.copy_(sums)
-    torch.set_rng_state(checkpoint.tensors["random.cpu"])
-    if state.device.type == "cuda" and "random.cuda" in checkpoint.tensors:
-        torch.cuda.set_rng_state(checkpoint.tensors["random.cuda"], state.device)
+    torch.set_rng_state(torch.tensor(values["random.cpu"], dtype=torch.uint8))
+    if state.device.type == "cuda" and "random.cuda" in values:
+        torch.cuda.set_rng_state(torch.tensor(values["random.cuda"], dtype=torch.uint8), state.device)
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:

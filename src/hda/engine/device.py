@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import torch
 
+from hda.engine.place import ALONE, Place
 from hda.errors import UserError
 
 
-def choose_device(name: str, *, fall_back: bool = False) -> torch.device:
-    """The device of that name; "auto" is the first GPU where there is one.
+def choose_device(name: str, *, fall_back: bool = False, place: Place = ALONE) -> torch.device:
+    """The device of that name; "auto" is the first GPU where there is one, or of several processes each its own.
 
     Args:
         name: auto, cpu, cuda or cuda:N.
         fall_back: take the CPU where the GPU named is absent, as when a run from elsewhere is read here.
+        place: which of several processes this is.
 
     Raises:
         UserError: there is no such device.
@@ -25,6 +27,15 @@ def choose_device(name: str, *, fall_back: bool = False) -> torch.device:
     if kind == "cpu":
         return torch.device("cpu")
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if not place.alone and count:
+        if number:
+            raise UserError(f"--device {name} is one GPU for {place.size} processes: give --device cuda")
+        if place.neighbours > count:
+            raise UserError(
+                f"{place.neighbours} processes on a machine need as many GPUs, and there are {count}: "
+                f"give torchrun --nproc-per-node {count}, or --device cpu"
+            )
+        number = str(place.local)
     if int(number or 0) >= count:
         if fall_back:
             return choose_device("auto")

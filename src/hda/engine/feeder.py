@@ -91,8 +91,15 @@ class Feeder:
     """
 
     def __init__(
-        self, sampler: Sampler, bank: Bank, labels: np.ndarray, device: torch.device, resident: Tensor | None
+        self,
+        sampler: Sampler,
+        bank: Bank,
+        labels: np.ndarray,
+        device: torch.device,
+        resident: Tensor | None,
+        own: slice = slice(None),
     ) -> None:
+        self.own = own  # the rows whose pictures are fed; the labels and domains are of all
         self.sampler, self.bank, self.device, self.resident = sampler, bank, device, resident
         self.labels = torch.from_numpy(np.ascontiguousarray(labels)).to(device)
         self.state = sampler.state()
@@ -110,7 +117,7 @@ class Feeder:
         self.state = ready.state
         rows = ready.rows.to(self.device, non_blocking=True)
         if self.resident is not None:
-            torch.index_select(self.resident, 0, rows, out=step.pictures)
+            torch.index_select(self.resident, 0, rows[self.own], out=step.pictures)
         else:
             assert ready.pictures is not None
             step.pictures.copy_(ready.pictures, non_blocking=True)
@@ -137,9 +144,10 @@ class Feeder:
         draw = self.sampler.next()
         pictures = None
         if self.resident is None:
-            shape = (len(draw.pictures), self.bank.edge, self.bank.edge, 3)
+            own = draw.pictures[self.own]
+            shape = (len(own), self.bank.edge, self.bank.edge, 3)
             pictures = torch.empty(shape, dtype=torch.uint8, pin_memory=self._pinned)
-            self.bank.gather(draw.pictures, pictures.numpy())
+            self.bank.gather(own, pictures.numpy())
         return _Ready(pictures, self._pin(draw.pictures), self._pin(draw.domains), self.sampler.state())
 
     def _pin(self, values: np.ndarray) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
@@ -28,15 +29,18 @@ from hda.data.strong import Strong
 from hda.engine import checkpoint, files
 from hda.engine import run as folder
 from hda.engine.device import choose_device, choose_precision, set_arithmetic
+from hda.engine.distributed import World, distribute, joined
 from hda.engine.evaluate import Evaluation, evaluate, outputs, probabilities
 from hda.engine.feeder import Bank, Feeder, fits
 from hda.engine.lock import locked
 from hda.engine.metrics import Metrics
+from hda.engine.place import place
 from hda.engine.reporter import Reporter
 from hda.engine.run import Predictions, Run
 from hda.engine.selecting import Selecting, rows_held_out
 from hda.engine.settings import Settings
 from hda.engine.step import Step, build_method, kept, prepare, random_numbers
+from hda.engine.watch import watch
 from hda.errors import NotFiniteError, UserError
 from hda.methods.base import Method
 from hda.selection import Labelled, Seen, Unlabelled
@@ -74,7 +78,8 @@ def fit(
     Raises:
         UserError: an option, a picture or a weights file is wrong; nothing half-written is left.
     """
-    reporter = reporter or Reporter()
+    here = place()
+    reporter = (reporter if here.first else None) or Reporter()
     settings = Settings.given(**options).resolve(scenario)
     if scenario.setting not in settings.method_class.supports:
         known = ", ".join(sorted(settings.method_class.supports))
@@ -84,36 +89,54 @@ def fit(
     if evaluate is not None:
         _check_answers(evaluate, scenario)
     path = Path(out) if out is not None else default_folder(settings, scenario)
-    device = choose_device(settings.fit.device)
-    begun = resume and (path / folder.SETTINGS).exists()
-    if begun:
-        _check_same(Run(path), settings, scenario)
-        if _finished(path, reporter):
+    device = choose_device(settings.fit.device, place=here)
+    if not here.alone:
+        watch().remedy = f"`hda fit --resume --out {path}` goes on with it"
+    with joined(device) as world, contextlib.ExitStack() as held, random_numbers(device, settings.fit.seed):
+        begun, finished = world.from_first(lambda: _look(path, settings, scenario, resume, reporter))
+        if finished:
             return Run(path)
-    elif path.exists():
-        remedy = "give another --out" if resume else "give another --out, or --resume to go on with it"
-        raise UserError(f"{path} exists: {remedy}")
-    else:
-        _check_place(path)
-        if resume:
-            reporter.note(f"{path} does not exist yet: the run starts at its beginning")
-    for note in (*scenario.notes, *(evaluate.notes if evaluate else ())):
-        reporter.note(note)
-
-    with random_numbers(device, settings.fit.seed):
+        world.share(settings.layout(scenario))
+        for note in (*scenario.notes, *(evaluate.notes if evaluate else ())):
+            reporter.note(note)
         method = _new_method(settings, scenario)  # first: what is wrong with it is told before many pictures are read
         if begun:
             _check_weights(Run(path), method)
         material = Material.read(scenario, evaluate, settings, skip_broken, reporter)
-        if not begun:
-            _create(path, settings, scenario, material, method, origin)
-        with locked(path / "lock", f"{path} is being written by another process: wait for it or give another --out"):
-            if _finished(path, reporter):  # by another process, since we looked
-                return Run(path)
+
+        def take() -> bool:
+            """Take hold of the run's folder; whether another process has finished it since we looked."""
+            if not begun:
+                _create(path, settings, scenario, material, method, origin)
+            busy = f"{path} is being written by another process: wait for it or give another --out"
+            held.enter_context(locked(path / "lock", busy))
+            if _finished(path, reporter):
+                return True
             files.remove_drafts(path)
             files.remove_drafts(path / folder.CHECKPOINTS)
-            Training(path, settings, material, method, device, reporter).run()
+            return False
+
+        if not world.from_first(take):
+            Training(path, settings, material, method, device, reporter, world).run()
     return Run(path)
+
+
+def _look(path: Path, settings: Settings, scenario: Scenario, resume: bool, reporter: Reporter) -> tuple[bool, bool]:
+    """Whether the run in that folder is begun, and whether it is finished.
+
+    Raises:
+        UserError: it is another run's, or in the way.
+    """
+    if resume and (path / folder.SETTINGS).exists():
+        _check_same(Run(path), settings, scenario)
+        return True, _finished(path, reporter)
+    if path.exists():
+        remedy = "give another --out" if resume else "give another --out, or --resume to go on with it"
+        raise UserError(f"{path} exists: {remedy}")
+    _check_place(path)
+    if resume:
+        reporter.note(f"{path} does not exist yet: the run starts at its beginning")
+    return False, False
 
 
 def default_folder(settings: Settings, scenario: Scenario) -> Path:
@@ -203,9 +226,10 @@ class Training:
         method: Method,
         device: torch.device,
         reporter: Reporter,
+        world: World = World(),  # noqa: B008 - frozen, and alone
     ) -> None:
         self.path, self.settings, self.material, self.reporter = path, settings, material, reporter
-        self.fit = settings.fit
+        self.fit, self.world = settings.fit, world
         scenario, layout = material.scenario, settings.layout(material.scenario)
         self.steps = self.fit.steps or 0
         self.precision = choose_precision(self.fit.precision, device)
@@ -225,11 +249,13 @@ class Training:
         )
         self.selecting = Selecting(path, self.fit.select, self.fit.keep_checkpoints)
         self.shape = _shape(settings, scenario, method, layout, material.edge, device)
+        self.share = world.share(layout)
         step = kept.take(self.shape)
         if step is not None:
             step.restart(method.state_dict())
         else:
-            vary = augment.training(self.fit.augment, backbone.size, backbone.mean, backbone.std)
+            weak = augment.training(self.fit.augment, backbone.size, backbone.mean, backbone.std)
+            vary, strong = (one if self.share is None else self.share.varying(one) for one in (weak, Strong(weak)))
             step = Step(
                 method.to(device),
                 settings.build_recipe(scenario.setting),
@@ -238,7 +264,8 @@ class Training:
                 self.steps,
                 material.edge,
                 device,
-                Strong(vary),
+                strong,
+                self.share,
             )
         self.step = step
         backbones.use_precision(step.method, self.precision)
@@ -250,12 +277,10 @@ class Training:
 
     def run(self) -> None:
         """Train to the end from wherever the folder stands, and write the result."""
-        last = checkpoint.latest(self.path / folder.CHECKPOINTS)
-        resuming = (self.path / folder.METRICS).exists()
-        if last is not None:
-            self._restore(checkpoint.load(last))
-            checkpoint.keep_only(last)
-        self.metrics = Metrics(self.path / folder.METRICS, self.done)
+        last = checkpoint.latest(self.path / folder.CHECKPOINTS) if self.world.first else None
+        resuming = (self.path / folder.METRICS).exists() and self.world.first
+        self._restore(last)
+        self.metrics = Metrics(self.path / folder.METRICS, self.done) if self.world.first else None
         if resuming:
             self.resumed_from = self.done
             self.selecting.restore(Run(self.path).records, self.done)
@@ -269,16 +294,23 @@ class Training:
             self._finish()
         finally:
             self.reporter.end()
-            self.metrics.close()
+            if self.metrics:
+                self.metrics.close()
             self.checkpoints.close()
 
     def _train(self) -> None:
         if self.done == self.steps:
             return
-        mode = prepare(self.step, graph=self.fit.graph, compile=self._compiles())
+        mode = prepare(self.step, graph=self.fit.graph and self.world.alone, compile=self._compiles())
         kept.keep(self.shape, self.step)
         log.info("steps run on %s in %s, %s", self.device, self.precision, mode)
-        feeder = Feeder(self.sampler, self.material.bank, self.material.labels, self.device, self.resident)
+        own = slice(None)
+        if self.share is not None:
+            distribute(self.step, self.fit.sync_batch_norm)
+            own = self.share.own
+            if self.device.type == "cuda" and self.fit.graph:
+                log.info("%d processes take each step together, without a CUDA graph", self.world.place.size)
+        feeder = Feeder(self.sampler, self.material.bank, self.material.labels, self.device, self.resident, own)
         try:
             while self.done < self.steps:
                 feeder.feed(self.step)
@@ -299,6 +331,8 @@ class Training:
             feeder.close()
 
     def _compiles(self) -> bool:
+        if self.fit.sync_batch_norm and not self.world.alone:
+            return False  # a compiled network cannot exchange anything on its way
         return self.steps >= 1000 if self.fit.compile is None else self.fit.compile
 
     def _log(self) -> None:
@@ -316,6 +350,7 @@ class Training:
         self._record({"step": self.done, **values, **timing})
 
     def _evaluate(self) -> None:
+        self.world.even_out(self.step.method)
         record: dict[str, Any] = {"step": self.done}
         predictions, seen = None, self._see() if self.selecting.validator else None
         if self.material.answers:
@@ -324,7 +359,7 @@ class Training:
             predictions = self._predictions(seen.target) if seen and known else self._predict(answers.images)
             found = evaluate(predictions.labels, answers)
             record |= {"target_accuracy": found.accuracy, "mean_class_accuracy": found.mean_class_accuracy}
-        if self.selecting.active:
+        if self.selecting.active and self.world.first:
             record |= self.selecting.add(self.done, seen, self.step.method.state_dict, self._durable)
         if len(record) > 1:
             self._record(record)
@@ -351,15 +386,19 @@ class Training:
         """Features and logits of those pictures of the bank."""
         bank = self.material.bank
 
-        def pictures(start: int, stop: int) -> Tensor:
-            if self.resident is not None:
-                return self.resident[torch.from_numpy(rows[start:stop]).to(self.device)]
-            found = np.empty((stop - start, bank.edge, bank.edge, 3), dtype=np.uint8)
-            bank.gather(rows[start:stop], found)
-            return torch.from_numpy(found).to(self.device)
+        def look(own: slice) -> tuple[Tensor, Tensor]:
+            mine = rows[own]
 
-        found = outputs(self.step.method, pictures, len(rows), self.view, self._batch)
-        features, logits = (part.cpu().numpy() for part in found)
+            def pictures(start: int, stop: int) -> Tensor:
+                if self.resident is not None:
+                    return self.resident[torch.from_numpy(mine[start:stop]).to(self.device)]
+                found = np.empty((stop - start, bank.edge, bank.edge, 3), dtype=np.uint8)
+                bank.gather(mine[start:stop], found)
+                return torch.from_numpy(found).to(self.device)
+
+            return outputs(self.step.method, pictures, len(mine), self.view, self._batch)
+
+        features, logits = self.world.in_parts(len(rows), look)
         if not (np.isfinite(features).all() and np.isfinite(logits).all()):
             raise NotFiniteError(f"predictions are no longer finite after step {self.done}: give a lower --lr")
         return features, logits
@@ -391,32 +430,55 @@ class Training:
                 return self.resident[first + start : first + stop]
             return torch.from_numpy(np.array(arrays[start:stop])).to(self.device)
 
-        found = probabilities(self.step.method, pictures, len(target), self.view, self._batch).cpu().numpy()
+        def look(own: slice) -> tuple[Tensor]:
+            def shifted(start: int, stop: int) -> Tensor:
+                return pictures(own.start + start, own.start + stop)
+
+            return (probabilities(self.step.method, shifted, own.stop - own.start, self.view, self._batch),)
+
+        (found,) = self.world.in_parts(len(target), look)
         if not np.isfinite(found).all():
             raise NotFiniteError(f"predictions are no longer finite after step {self.done}: give a lower --lr")
         return Predictions(target.names, found, self.material.scenario.classes)
 
     def _checkpoint(self, sampler: dict[str, Any]) -> None:
+        self.world.even_out(self.step.method)
+        if not self.world.first:
+            return
         self.checkpoints.save(checkpoint.capture(self.done, self.step, sampler, self.summed, self._elapsed()))
 
-    def _restore(self, saved: checkpoint.Checkpoint) -> None:
-        checkpoint.restore(saved, self.step)
-        self.sampler.restore(saved.plain["sampler"])
-        self.done, self.summed, self.seconds = saved.step, saved.plain["summed"], saved.plain["seconds"]
+    def _restore(self, last: Path | None) -> None:
+        """Go back to that checkpoint, on all processes, if the first has one."""
+        saved = None
+        if last is not None:
+            saved = checkpoint.load(last)
+            checkpoint.restore(saved, self.step)
+            checkpoint.keep_only(last)
+        rest = self.world.from_first(lambda: saved.rest() if saved else None)
+        if rest is None:
+            return
+        self.world.spread(self.step.tensors().values())
+        if not self.world.first:
+            checkpoint.restore_rest(rest, self.step)
+        plain = rest["plain"]
+        self.sampler.restore(plain["sampler"])
+        self.done, self.summed, self.seconds = plain["step"], plain["summed"], plain["seconds"]
 
     def _finish(self) -> None:
         answers = self.material.answers
         predictions = self.predictions or self._predict(answers.images if answers else None)
+        # With a test part the target's own pictures have been predicted nowhere yet.
+        training = self._predict() if answers and answers.images else None
+        if not self.world.first:
+            return
         self.checkpoints.wait()
         last = checkpoint.latest(self.path / folder.CHECKPOINTS)
         assert last is not None
         files.copy(last / checkpoint.MODEL, self.path / folder.MODEL)
         selected = self.selecting.finish()
-        if answers and answers.images:  # then the target's own pictures have been predicted nowhere yet
+        if training:
             predictions.write(self.path / folder.TEST_PREDICTIONS)
-            self._predict().write(self.path / folder.PREDICTIONS)
-        else:
-            predictions.write(self.path / folder.PREDICTIONS)
+        (training or predictions).write(self.path / folder.PREDICTIONS)
         found = evaluate(predictions.labels, answers) if answers else None
         seconds = self._elapsed()
         files.write_json(
@@ -437,13 +499,15 @@ class Training:
                 "domains": self.material.scenario.domains,
                 "notes": [*self.material.scenario.notes, *(answers.notes if answers else ())],
                 "device": device_name(self.device),
+                "processes": self.world.place.size,
                 "precision": self.precision,
                 "versions": {"hda": hda.__version__, "torch": torch.__version__},
             },
         )
 
     def _record(self, record: dict[str, Any]) -> None:
-        self.metrics.add(record)
+        if self.metrics:
+            self.metrics.add(record)
         self.reporter.record(record)
 
     def _elapsed(self) -> float:

@@ -51,6 +51,9 @@ class FitSettings:
     )
     graph: bool = setting(True, "replay the step as one CUDA graph where there is a GPU")
     compile: bool | None = setting(None, "compile the backbone (auto: on a GPU, for runs of 1,000 steps or more)")
+    sync_batch_norm: bool = setting(
+        False, "with several processes: batch statistics over the rows of all, not of each apart"
+    )
     resident: float | None = setting(None, "GiB of pictures to keep on the GPU (auto: what fits); the rest is streamed")
     log_every: int = setting(20, "steps between two lines of metrics")
     evaluate_every: int = setting(

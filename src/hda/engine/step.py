@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from hda.backbones import backbones_of
-from hda.batch import Batch, Layout, Progress
+from hda.batch import Batch, Layout, Progress, Share
 from hda.methods.base import Method, Phase
 from hda.recipes.base import Recipe
 
@@ -37,10 +37,12 @@ class Step:
         edge: int,
         device: torch.device,
         strong: Vary | None = None,
+        share: Share | None = None,
     ) -> None:
         self.method, self.recipe, self.vary, self.layout, self.device = method, recipe, vary, layout, device
-        self.strong = strong or vary  # for a method's strong views
-        self.pictures = torch.zeros((layout.rows, edge, edge, 3), dtype=torch.uint8, device=device)
+        self.strong, self.share = strong or vary, share  # `strong` for a method's strong views
+        rows = layout.rows if share is None else share.rows
+        self.pictures = torch.zeros((rows, edge, edge, 3), dtype=torch.uint8, device=device)
         self.labels = torch.zeros(layout.labelled, dtype=torch.int64, device=device)
         self.domains = torch.zeros(layout.rows, dtype=torch.int64, device=device)
         self.progress = Progress(torch.zeros((), device=device), steps)
@@ -140,6 +142,12 @@ class Step:
         if self.sums is not None:
             self.sums.zero_()
 
+    def batch(self) -> Batch:
+        """What the buffers hold now, varied anew."""
+        weak = self.method.views - self.method.strong_views
+        views = tuple((self.vary if n < weak else self.strong)(self.pictures) for n in range(self.method.views))
+        return Batch(views, self.labels, self.domains, self.layout, self.share)
+
     def measured(self, steps: int) -> dict[str, float]:
         """Means of losses and watched quantities over the last `steps` steps; waits for the device once."""
         assert self.sums is not None
@@ -149,9 +157,7 @@ class Step:
 
     def _run(self) -> None:
         rate = self.recipe.set_rates(self.optimiser, self.progress)
-        weak = self.method.views - self.method.strong_views
-        views = tuple((self.vary if n < weak else self.strong)(self.pictures) for n in range(self.method.views))
-        batch = Batch(views, self.labels, self.domains, self.layout)
+        batch = self.batch()
         seen: dict[str, Tensor] = {}
         for phase, parameters in self.phases:
             for _ in range(phase.repeat):

@@ -33,7 +33,7 @@ class AdaBN(Method):
         self.adapted = Averaged(self.backbone)
 
     def losses(self, batch: Batch, progress: Progress) -> Losses:
-        self.adapted(batch.images[0][batch.target])  # for the statistics alone
+        self.embed(batch, batch.target, network=self.adapted)  # for the statistics alone
         logits = self.head(self.embed(batch, batch.labelled))
         return Losses(classification=cross_entropy(logits, batch.labels))
 

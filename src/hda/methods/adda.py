@@ -73,7 +73,7 @@ class ADDA(Method):
     def discriminate(self, batch: Batch, progress: Progress) -> Losses:
         """The discriminator tells the source encoder's source features (1) from the encoder's target features (0)."""
         with torch.no_grad():
-            source = self.source_backbone(batch.images[0][batch.labelled])
+            source = self.embed(batch, batch.labelled, network=self.source_backbone)
             target = self.embed(batch, batch.target)
         features = torch.cat([source, target])
         domains = torch.cat([features.new_ones(len(source)), features.new_zeros(len(target))])

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from hda.backbones import Backbone
-from hda.batch import Batch, Losses, Progress
+from hda.batch import Batch, Losses, Network, Progress
 
 __all__ = ["Losses", "Method", "Phase", "Reference"]
 
@@ -91,10 +91,23 @@ class Method(nn.Module):
     def after_step(self, progress: Progress) -> None:
         """What follows the updates of a step without a gradient, such as averaging a teacher."""
 
-    def embed(self, batch: Batch, rows: slice = slice(None), view: int = 0) -> Tensor:
-        """Features of some rows of a batch, each domain with its own batch statistics: (rows, width)."""
-        features: Tensor = self.backbone(batch.images[view][rows], batch.layout.statistics(rows))
-        return features
+    def embed(self, batch: Batch, rows: slice = slice(None), view: int = 0, network: Network | None = None) -> Tensor:
+        """Features of some rows of a batch, each domain with its own batch statistics: (rows, width).
+
+        The only way from a batch's pictures to features: several processes share the pictures among them, each passes
+        its own through the network, and all get the features of every row.
+
+        Args:
+            batch: whose pictures.
+            rows: which of them.
+            view: which of their augmentations.
+            network: from pictures, and the sizes of groups with statistics of their own, to features; the backbone if
+                not given.
+        """
+        network = network or self.backbone
+        if batch.share is not None:
+            return batch.share.through(network, batch.images[view], rows)
+        return network(batch.images[view][rows], batch.layout.statistics(rows))
 
     def features(self, images: Tensor) -> Tensor:
         """Features that predictions are made from: (rows, 3, height, width) -> (rows, width)."""

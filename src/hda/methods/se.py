@@ -49,7 +49,7 @@ class SE(Method):
         s = self.settings
         logits = self.head(self.embed(batch))
         student = logits[batch.target]
-        teacher = self.classify(self.features(batch.images[1][batch.target]))
+        teacher = self.classify(self.embed(batch, batch.target, view=1, network=self.teacher_backbone))
         return Losses(
             classification=cross_entropy(logits[batch.labelled], batch.labels),
             consistency=s.consistency_weight * consistency(student, teacher, s.confidence),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -26,6 +26,7 @@ class Groups:
 
     def __init__(self) -> None:
         self.sizes: tuple[int, ...] = ()
+        self.total: Callable[[Tensor], Tensor] | None = None  # sums over the processes that share statistics, if any do
 
     @contextmanager
     def of(self, sizes: tuple[int, ...] | None) -> Iterator[None]:
@@ -117,6 +118,66 @@ def batch_norm_of_equal_groups(
     return out.flatten(0, 1).to(x.dtype)
 
 
+def synchronised_batch_norm(
+    x: Tensor,
+    sizes: Sequence[int],
+    total: Callable[[Tensor], Tensor],
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    momentum: float,
+    eps: float,
+) -> Tensor:
+    """Batch norm of groups whose rows lie on several processes, each group with the statistics of all its rows.
+
+    PyTorch's `SyncBatchNorm` knows no groups and runs on GPUs alone.
+
+    Args:
+        x: (rows, channels, ...), our rows of each group, one group after the other.
+        sizes: how many rows of each are ours; other processes may have more or fewer, but as many groups.
+        total: the sum of a tensor over all processes, through which gradients pass.
+        weight: (channels,) scale, or None; likewise `bias`.
+        bias: (channels,) shift, or None.
+        running_mean: (channels,), updated group after group; None keeps no running statistics.
+        running_var: (channels,), likewise.
+        momentum: how much of the running statistics a group's replace.
+        eps: added to the variance.
+
+    Returns:
+        Our rows, normalised, shaped as `x`.
+    """
+    parts = [part.transpose(0, 1).flatten(1) for part in torch.split(_at_least_float32(x), list(sizes))]
+    places = x.new_tensor([part.shape[1] for part in parts], dtype=parts[0].dtype)[:, None]
+    sums = total(torch.cat([torch.stack([part.sum(1) for part in parts]), places], dim=1))  # (groups, channels + 1)
+    count = sums[:, -1:].detach()
+    mean = sums[:, :-1] / count
+    apart = [part - centre[:, None] for part, centre in zip(parts, mean, strict=True)]
+    var = total(torch.stack([part.square().sum(1) for part in apart])) / count
+    if running_mean is not None and running_var is not None:
+        with torch.no_grad():
+            unbiased = var * (count / (count - 1))
+            for group_mean, group_var in zip(mean, unbiased, strict=True):
+                running_mean.lerp_(group_mean.to(running_mean.dtype), momentum)
+                running_var.lerp_(group_var.to(running_var.dtype), momentum)
+    scale = torch.rsqrt(var + eps)
+    if weight is not None:
+        scale = scale * weight
+    out = torch.cat([part * factor[:, None] for part, factor in zip(apart, scale, strict=True)], dim=1)
+    if bias is not None:
+        out = out + bias[:, None]
+    return torch.unflatten(out, 1, (x.shape[0], *x.shape[2:])).transpose(0, 1).to(x.dtype)
+
+
+def synchronisable(layer: _BatchNorm) -> bool:
+    """Whether `convert` has made of a batch norm one that can share its statistics with other processes."""
+    return isinstance(layer, _Grouped) and layer.fusible and layer.momentum is not None
+
+
+def _at_least_float32(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
 if TYPE_CHECKING:
     _Base = _BatchNorm
 else:
@@ -130,6 +191,8 @@ class _Grouped(_Base):
     fusible: bool  # the forward is known to be normalisation, then `drop` and `act` if there are any
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.training and self.groups.total is not None:
+            return self._synchronised(x, self.groups.total)
         if not self.training or len(self.groups.sizes) < 2:
             return super().forward(x)
         sizes = self.groups.rows(x.shape[0])
@@ -140,20 +203,23 @@ class _Grouped(_Base):
 
     def _fused(self, x: Tensor, groups: int) -> Tensor:
         """The same, in the form that a compiler fuses."""
+        return self._then(batch_norm_of_equal_groups(x, groups, *self._parts(groups)))
+
+    def _synchronised(self, x: Tensor, total: Callable[[Tensor], Tensor]) -> Tensor:
+        """The same, with the statistics of the rows of all processes."""
+        sizes = self.groups.rows(x.shape[0]) if self.groups.sizes else [x.shape[0]]
+        return self._then(synchronised_batch_norm(x, sizes, total, *self._parts(len(sizes))))
+
+    def _parts(self, groups: int) -> tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None, float, float]:
+        """What a batch norm of that many groups works with."""
         assert self.momentum is not None
         tracked = self.track_running_stats
         if tracked and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(groups)
-        x = batch_norm_of_equal_groups(
-            x,
-            groups,
-            self.weight,
-            self.bias,
-            self.running_mean if tracked else None,
-            self.running_var if tracked else None,
-            self.momentum,
-            self.eps,
-        )
+        running = (self.running_mean, self.running_var) if tracked else (None, None)
+        return self.weight, self.bias, *running, self.momentum, self.eps
+
+    def _then(self, x: Tensor) -> Tensor:
         for then in ("drop", "act"):
             if hasattr(self, then):
                 x = getattr(self, then)(x)

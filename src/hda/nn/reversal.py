@@ -10,7 +10,10 @@ from torch import Tensor
 
 def reverse_gradient(x: Tensor, coefficient: Tensor | float) -> Tensor:
     """The identity, whose gradient is multiplied by minus the coefficient (a 0-dimensional tensor, or a number)."""
-    coefficient = torch.as_tensor(coefficient, dtype=x.dtype, device=x.device)
+    if isinstance(coefficient, Tensor):
+        coefficient = coefficient.to(x)
+    else:  # filled on the device: a tensor made from a number waits for the host
+        coefficient = torch.full((), coefficient, dtype=x.dtype, device=x.device)
     reversed_: Tensor = _Reverse.apply(x, coefficient)
     return reversed_
 

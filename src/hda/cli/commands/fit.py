@@ -25,6 +25,7 @@ from hda.cli import options
 from hda.cli.terminal import reporting
 from hda.data.scenario import Scenario
 from hda.data.tasks import FOLDERS, NAMED, read_origin
+from hda.engine.place import place
 from hda.engine.run import SETTINGS, Run
 from hda.engine.settings import FitSettings, Settings
 from hda.errors import UserError
@@ -106,7 +107,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         if (out / SETTINGS).exists():
             raise KeyboardInterrupt(f"`hda fit --resume --out {out}` goes on with it") from None
         raise
-    return _tell(finished)
+    return _tell(finished) if place().first else {}
 
 
 def _begun(
