@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,6 +36,14 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True)
+def _quiet_again() -> Iterator[None]:
+    """The command lets the package's log be seen; the tests that follow are not to notice."""
+    yield
+    log = logging.getLogger("hda")
+    log.handlers[:], log.level, log.propagate = [], logging.NOTSET, True
 
 
 @pytest.fixture

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,7 +86,7 @@ def hda(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
 def trained(album: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run on the album's photos and its flat folder, made by the command; do not write there."""
     out = tmp_path_factory.mktemp("trained") / "run"
-    with pytest.MonkeyPatch.context() as patch, _logging_as_it_was():
+    with pytest.MonkeyPatch.context() as patch:
         patch.chdir(album)
         patch.setenv("HDA_CACHE", str(out.parent / "cache"))
         assert main(["fit", "--source", "photos", "--target", "flat", "--out", str(out), *QUICK]) == 0
@@ -100,23 +98,6 @@ def run(trained: Path, here: Path) -> Path:
     """A copy of the trained run, beside the album's copy."""
     shutil.copytree(trained, here / "run")
     return Path("run")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quiet_again() -> Iterator[None]:
-    with _logging_as_it_was():
-        yield
-
-
-@contextmanager
-def _logging_as_it_was() -> Iterator[None]:
-    """The command lets the package's log be seen; other tests are not to notice."""
-    log = logging.getLogger("hda")
-    before = (log.handlers[:], log.level, log.propagate)
-    try:
-        yield
-    finally:
-        log.handlers[:], log.level, log.propagate = before
 
 
 def _photo(colour: tuple[int, int, int], random: np.random.Generator) -> Image.Image:

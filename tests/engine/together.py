@@ -17,7 +17,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO
 
@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from hda.backbones import Architecture, Backbone, create
 from hda.batch import Layout
 from hda.data import augment
+from hda.data.strong import Strong
 from hda.engine.distributed import World, distribute, joined
 from hda.engine.step import Step, build_method, random_numbers
 from hda.errors import UserError
@@ -60,7 +61,8 @@ def settings(cls: type, dropout: bool) -> object:
     given = cls.Settings()
     if dropout:
         return given
-    return cls.Settings(**{name: 0.0 if "dropout" in name else value for name, value in asdict(given).items()})
+    rates = {name for name, value in asdict(given).items() if "dropout" in name and isinstance(value, float)}
+    return replace(given, **dict.fromkeys(rates, 0.0))
 
 
 def trained(case: tuple[str, str, str, bool], world: World) -> dict[str, Tensor]:
@@ -73,16 +75,18 @@ def trained(case: tuple[str, str, str, bool], world: World) -> dict[str, Tensor]
     source, few, target = LAYOUTS[setting]
     layout = Layout(source, few, 0 if cls.rows == "labelled" else target)
     share = world.share(layout)
-    vary = augment.training("affine", EDGE, (0.5,) * 3, (0.5,) * 3)
+    weak = augment.training("affine", EDGE, (0.5,) * 3, (0.5,) * 3)
+    vary, strong = (share.varying(one) if share else one for one in (weak, Strong(weak)))
     step = Step(
         method,
         SGD(setting, SGD.Settings(lr=0.001)),
-        share.varying(vary) if share else vary,
+        vary,
         layout,
         STEPS,
         EDGE,
         CPU,
-        share,
+        strong=strong,
+        share=share,
     )
     step.method.train()
     own = share.own if share else slice(None)

@@ -264,8 +264,8 @@ class Training:
                 self.steps,
                 material.edge,
                 device,
-                strong,
-                self.share,
+                strong=strong,
+                share=self.share,
             )
         self.step = step
         backbones.use_precision(step.method, self.precision)

@@ -36,6 +36,7 @@ class Step:
         steps: int,
         edge: int,
         device: torch.device,
+        *,
         strong: Vary | None = None,
         share: Share | None = None,
     ) -> None:

@@ -37,7 +37,7 @@ class ENT(Aligned):
     head_kind, alignment_kind = Cosine, Entropy
     defaults = {"transfer_weight": 0.1, "normalise_entropy": False}  # noqa: RUF012 - declared ClassVar by the base class
     optimisations = 2
-    improves = ("target.entropy",)
+    improves = ("entropy",)
 
     def phases(self) -> Sequence[Phase]:
         return (Phase("labelled", self.learn), Phase("target", self.settle))

@@ -320,7 +320,10 @@ SETTINGS = [
     ("--device gpu", "unknown device 'gpu': give auto, cpu, cuda or cuda:N"),
     ("--device cuda:99", "device 'cuda:99' needs a GPU that PyTorch can use, and there "),
     ("--stepps 3", "unknown option '--stepps': did you mean '--steps' or "),
-    ("--generator-steps 3", "--generator-steps is a setting of the method mcd, and the method is hdan: "),
+    (
+        "--generator-steps 3",
+        "--generator-steps is a setting of the methods adr, m3sda-beta, mcd, and the method is hdan: ",
+    ),
     ("--warmup 0.1", "--warmup is a setting of the recipe adamw, and the recipe is sgd: "),
     ("--graph yes", "'yes' is one word too many after --graph"),
     ("--evaluate=yes", "--evaluate takes no value: got 'yes'"),

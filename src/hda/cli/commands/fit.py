@@ -204,14 +204,18 @@ def _refuse_others(words: Sequence[str], chosen: dict[str, type[Any]]) -> None:
         for option in plain.options(cls)
     }
     for room, mine in chosen.items():
-        for other, cls in registered(room).items():
-            for option in plain.options(cls.Settings):
-                if option.name not in own and options.flag(option.name) in given:
-                    kind = room.rstrip("s")
-                    raise UserError(
-                        f"{options.flag(option.name)} is a setting of the {kind} {other}, and the {kind} is {mine.name}: "
-                        f"leave it out or give --{kind} {other}"
-                    )
+        known = registered(room)
+        for option in sorted({o.name for cls in known.values() for o in plain.options(cls.Settings)} - own):
+            if options.flag(option) in given:
+                kind = room.rstrip("s")
+                others = [
+                    name for name, cls in known.items() if option in {o.name for o in plain.options(cls.Settings)}
+                ]
+                whose = f"the {kind} {others[0]}" if len(others) == 1 else f"the {room} {', '.join(others)}"
+                raise UserError(
+                    f"{options.flag(option)} is a setting of {whose}, and the {kind} is {mine.name}: "
+                    f"leave it out or give --{kind} {others[0]}"
+                )
 
 
 def _about(cls: Any) -> str:
