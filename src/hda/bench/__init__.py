@@ -1,0 +1,1 @@
+"""Comparing runs: the paper's tables as grids of runs, result rows, tables drawn from them."""
