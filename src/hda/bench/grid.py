@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ class Job:
     shots: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the run, the method, the recipe
     table: str = ""  # of the paper, if it belongs to one
+    added: Mapping[str, Any] = field(default_factory=dict)  # those of the settings that neither table nor grid asks for
 
     @property
     def name(self) -> str:
@@ -36,6 +37,11 @@ class Job:
         words = [self.method, *([f"({self.variant})"] if self.variant else []), self.name]
         words += [f"{self.shots}-shot"] if self.shots else []
         return " ".join([*words, f"seed {self.seed}"])
+
+    @property
+    def called(self) -> str:
+        """The method and the variant, as a grid calls them."""
+        return " ".join(filter(None, (self.method, self.variant)))
 
     @property
     def options(self) -> dict[str, Any]:
@@ -95,36 +101,77 @@ def of_table(
     methods: Iterable[str] | None = None,
     tasks: Iterable[str] | None = None,
     seeds: Sequence[int] = (0, 1, 2),
-    settings: Mapping[str, Any] | None = None,
 ) -> list[Job]:
     """The runs of a table of the paper.
 
     Args:
         table: which.
-        methods: only these lines: a method's name takes all its variants, a line's printed label that one.
+        methods: only these lines: a method's name takes all its variants, a line's printed label that one. Without, all
+            whose methods are installed.
         tasks: only these columns, as printed ("A->C") or as `hda fit --task` takes them.
         seeds: of every run.
-        settings: of every run, besides the table's own.
 
     Raises:
-        UserError: a method or task is none of the table's.
+        UserError: a method or task is none of the table's, or a method is not installed.
     """
-    lines = table.lines if methods is None else _chosen_lines(table, methods)
+    absent = lacking(table)
+    lines = [line for line in table.lines if line.method not in absent]
+    if methods is not None:
+        lines = _chosen_lines(table, methods)
+        named = list(dict.fromkeys(line.method for line in lines if line.method in absent))
+        if named:
+            raise UserError(f"{', '.join(named)} of {table.name} cannot be run, being no method here: leave it out")
     columns = table.columns if tasks is None else _chosen_columns(table, tasks)
-    there = registered("methods")
-    missing = sorted({line.method for line in lines if line.method not in there})
-    if missing:
-        raise UserError(
-            f"the methods {', '.join(missing)} of {table.name} are not installed: leave them out of --methods"
-        )
-    common = {"backbone": table.backbone, **(settings or {})}
     jobs = [
-        Job(column.task, line.method, seed, line.variant, column.shots, {**common, **line.settings}, table.name)
+        Job(
+            column.task,
+            line.method,
+            seed,
+            line.variant,
+            column.shots,
+            {"backbone": table.backbone, **line.settings},
+            table.name,
+        )
         for line in lines
         for column in columns
         for seed in seeds
     ]
     return in_order(jobs)
+
+
+def lacking(table: PaperTable) -> list[str]:
+    """The methods of a table that are not installed."""
+    there = registered("methods")
+    return list(dict.fromkeys(line.method for line in table.lines if line.method not in there))
+
+
+def chosen(
+    jobs: Sequence[Job],
+    *,
+    methods: Iterable[str] | None = None,
+    tasks: Iterable[str] | None = None,
+    seeds: Sequence[int] | None = None,
+) -> list[Job]:
+    """Some of the runs of a grid of one's own.
+
+    Args:
+        jobs: all of them.
+        methods: as the grid calls them; a method's name takes all its variants.
+        tasks: as the grid calls them, or without the dataset.
+        seeds: instead of the grid's.
+
+    Raises:
+        UserError: a method or task is none of the grid's.
+    """
+    found = list(jobs)
+    if methods is not None:
+        found = _those(found, methods, "method", lambda job: (job.method, job.called))
+    if tasks is not None:
+        found = _those(found, tasks, "task", lambda job: (job.task, job.name))
+    if seeds is not None:
+        alike = {_without_seed(job): job for job in reversed(found)}
+        found = [replace(job, seed=seed) for job in reversed(alike.values()) for seed in seeds]
+    return in_order(found)
 
 
 def read(path: Path) -> list[Job]:
@@ -151,7 +198,7 @@ def read(path: Path) -> list[Job]:
 
 def with_settings(jobs: Iterable[Job], settings: Mapping[str, Any]) -> list[Job]:
     """The same runs with further settings, which count before those that the runs have."""
-    return [replace(job, settings={**job.settings, **settings}) for job in jobs]
+    return [replace(job, settings={**job.settings, **settings}, added=dict(settings)) for job in jobs]
 
 
 def in_order(jobs: Sequence[Job]) -> list[Job]:
@@ -160,6 +207,20 @@ def in_order(jobs: Sequence[Job]) -> list[Job]:
     for index, job in enumerate(jobs):
         first.setdefault(job.shape, index)
     return sorted(jobs, key=lambda job: first[job.shape])
+
+
+def _without_seed(job: Job) -> str:
+    return repr(replace(job, seed=0))
+
+
+def _those(jobs: Sequence[Job], names: Iterable[str], kind: str, called: Callable[[Job], tuple[str, ...]]) -> list[Job]:
+    found: list[Job] = []
+    for name in names:
+        of_name = [job for job in jobs if name in called(job)]
+        if not of_name:
+            raise unknown(f"{kind} of the grid", name, {called(job)[-1] for job in jobs})
+        found += [job for job in of_name if job not in found]
+    return found
 
 
 def _chosen_lines(table: PaperTable, methods: Iterable[str]) -> list[Line]:

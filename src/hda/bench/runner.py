@@ -1,18 +1,20 @@
-"""Doing the runs of a grid: each once, stoppable anywhere, the tasks of one shape one after the other."""
+"""A grid's runs in one folder: which are done, what tells one from another, doing one, and its result row."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
+import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,20 +23,25 @@ import hda
 from hda import settings as plain
 from hda.bench import rows as result
 from hda.bench.grid import Job
+from hda.bench.paper import paper_table
+from hda.data import content
 from hda.data.scenario import Answers, Scenario
-from hda.data.tasks import read_task
+from hda.data.tasks import TaskName, read_task
+from hda.engine import files
 from hda.engine.device import choose_device, choose_precision
 from hda.engine.evaluate import evaluate
-from hda.engine.fit import REVISION, fit
+from hda.engine.fit import REVISION, device_name, fit
 from hda.engine.lock import locked
 from hda.engine.reporter import Reporter
-from hda.engine.run import Run
+from hda.engine.run import CHECKPOINTS, SETTINGS, Run
 from hda.engine.settings import FitSettings, Settings
 from hda.errors import UserError
+from hda.registry import lookup
 
 ROWS = "rows.jsonl"
 # What decides where and how fast a run is computed, or how often it is looked at, and not what comes out.
 FREE = ("device", "graph", "compile", "resident", "log_every", "checkpoint_every", "seed", "weights", "precision")
+PATIENCE = 30.0  # seconds to wait for whoever still holds a run's folder: a worker whose command was killed soon ends
 
 
 @dataclass(frozen=True)
@@ -45,28 +52,53 @@ class Planned:
     identity: str
     folder: Path
     done: bool  # its row is there
-    begun: bool  # its folder is
+    share: float  # of its steps, those that a checkpoint holds
+    steps: int
+
+
+class Place(NamedTuple):
+    """What runs are computed on."""
+
+    device: str  # in its maker's words
+    precision: str  # what "auto" comes to there
+
+    @classmethod
+    def here(cls, device: str = "auto") -> Place:
+        """This process's, for runs with that setting."""
+        chosen = choose_device(device)
+        return cls(device_name(chosen), choose_precision("auto", chosen))
 
 
 class Bench:
     """A grid's runs in one folder: `runs/` with a folder a run, and `rows.jsonl` with a row for each that is done.
 
-    A run is identified by its settings, its data's fingerprint, and the revisions of method, recipe and engine, which are
+    A run is identified by its settings, its data's content, and the revisions of method, recipe and engine, which are
     raised only when numbers change. What has a row is not done again; what was stopped goes on from its last checkpoint.
 
     Args:
-        out: the folder; made if it is not there.
+        out: the folder; made when the first run begins.
         data: the folder that the datasets lie in.
         hold_out: share of each target that adaptation never sees, to be measured on apart.
-        command: how to do it again, kept in the rows.
+        source: what is run, as `hda bench` takes it: the name of a table, or a file.
+        lists: the folder of published lists, where it is not below `data`.
+        place: where the runs are computed, if not in this process.
     """
 
     def __init__(
-        self, out: Path, data: Path, *, hold_out: float = 0.0, command: str = "", lists: Path | None = None
+        self,
+        out: Path,
+        data: Path,
+        *,
+        hold_out: float = 0.0,
+        source: str = "",
+        lists: Path | None = None,
+        place: Place | None = None,
     ) -> None:
         plain.between(0, 0.9, hold_out=hold_out)
-        self.out, self.data, self.hold_out, self.command, self.lists = out, data, hold_out, command, lists
+        self.out, self.data, self.hold_out, self.source, self.lists = out, data, hold_out, source, lists
+        self.place = place
         self.task = cache(self._task)
+        self.fingerprint = cache(self._fingerprint)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -83,87 +115,140 @@ class Bench:
         done = {row.get("identity") for row in self.rows}
         planned: dict[str, Planned] = {}
         for job in jobs:
+            settings = self.settings(job)
             identity = self.identity(job)
             folder = self.out / "runs" / f"{_slug(job)}-{identity[:10]}"
-            begun = (folder / "settings.json").exists()
-            planned.setdefault(identity, Planned(job, identity, folder, identity in done, begun))
+            steps = settings.fit.steps or 1
+            share = 0.0 if identity in done else min(1.0, _steps_kept(folder) / steps)
+            planned.setdefault(identity, Planned(job, identity, folder, identity in done, share, steps))
         return list(planned.values())
 
-    def identity(self, job: Job) -> str:
-        """A digest of everything that decides a run's numbers."""
+    def missing(self, jobs: Iterable[Job]) -> dict[str, list[str]]:
+        """The domains that are not there, by task; a task that lacks none is not named."""
+        found = {}
+        for task, whole in dict.fromkeys((job.task, bool(job.table)) for job in jobs):
+            name = TaskName.parse(task)
+            dataset = lookup("data.datasets", name.dataset)(self.data)
+            needed = [dataset.domain(word) for word in (*name.sources, name.target) if word != "*"]
+            if "*" in name.sources and whole:  # a table of the paper has all domains, whichever are there
+                needed += [one for one in dataset.domains if one.name not in dataset.optional and one not in needed]
+            absent = [domain.name for domain in needed if dataset.where(domain) is None]
+            if absent:
+                found[task] = absent
+        return found
+
+    def settings(self, job: Job) -> Settings:
+        """A run's settings, every "auto" that depends on its task filled in.
+
+        Raises:
+            UserError: one is wrong, or the method does not know the task's setting.
+        """
         scenario, _ = self.task(job.task, job.shots)
         settings = Settings.given(**job.options).resolve(scenario)
-        fit_settings = {k: v for k, v in plain.as_dict(settings.fit).items() if k not in FREE}
+        if scenario.setting not in settings.method_class.supports:
+            known = ", ".join(sorted(settings.method_class.supports))
+            raise UserError(
+                f"{job.method} does not know the setting {scenario.setting} of {job.task}, only {known}: leave it out"
+            )
+        return settings
+
+    def identity(self, job: Job) -> str:
+        """A digest of everything that decides a run's numbers.
+
+        Of the settings those count that are not at their default: a setting that comes later, and whose default is what was
+        done before, leaves a run what it was. Whoever changes a default raises the revision.
+        """
+        scenario, _ = self.task(job.task, job.shots)
+        settings = self.settings(job)
         method, recipe = settings.method_class, settings.build_recipe(scenario.setting)
         decides = {
-            "fit": fit_settings,
-            "method": settings.method,
-            "recipe": settings.recipe,
-            "seed": job.seed,
+            "fit": _given(FitSettings, plain.as_dict(settings.fit), FREE),
+            "method": [method.name, _given(method.Settings, settings.method)],
+            "recipe": [recipe.name, _given(type(recipe).Settings, settings.recipe)],
+            "seed": settings.fit.seed,
             "weights": _digest(settings.fit.weights),
-            "precision": choose_precision(settings.fit.precision, choose_device(settings.fit.device)),
-            "data": scenario.fingerprint(),
+            "precision": self._precision(settings),
+            "data": self.fingerprint(job.task, job.shots),
             "hold_out": self.hold_out,
             "revisions": [REVISION, method.revision, recipe.revision],
         }
         return hashlib.sha256(json.dumps(decides, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
     def do(self, planned: Planned, reporter: Reporter | None = None) -> dict[str, Any]:
-        """Do one run, or the rest of it, and give its row; the row is not written."""
-        job = planned.job
+        """Do one run, or the rest of it, and give its row; the row is not written.
+
+        Raises:
+            UserError: something is wrong with the pictures or the settings, or training has left the numbers.
+        """
+        job, folder = planned.job, planned.folder
         scenario, answers = self.task(job.task, job.shots)
         seen, unseen = hold_out(scenario, answers, self.hold_out)
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
-        run = fit(
-            seen[0],
-            evaluate=seen[1],
-            out=planned.folder,
-            resume=(planned.folder / "settings.json").exists(),
-            origin={"task": job.task, "shots": job.shots},
-            reporter=reporter,
-            **job.options,
-        )
-        row = row_of(run, job, identity=planned.identity, command=self.command)
+        _wait_for(folder)
+        begun = _begun(folder, seen[0], reporter or Reporter())
+        if begun is not None and begun.result is not None:
+            run = begun  # it was done, and its row was not written any more
+        else:
+            run = fit(
+                seen[0],
+                evaluate=seen[1],
+                out=folder,
+                resume=begun is not None,
+                origin={"task": job.task, "shots": job.shots},
+                reporter=reporter,
+                **job.options | _kept_settings(begun),
+            )
+        row = row_of(run, job, fingerprint=self.fingerprint(job.task, job.shots), identity=planned.identity)
+        row["command"] = self.command(job)
+        row["settings"] = {name: self._public(value) for name, value in row["settings"].items()}
         row["peak_memory"] = _peak_memory()
         row["hold_out"] = None if unseen is None else _measured_apart(run, self.hold_out, *unseen)
         return row
 
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Write a run's row, unless another process has."""
+    def add(self, row: Mapping[str, Any]) -> bool:
+        """Write a run's row, unless it is there; says whether it was written."""
         self.out.mkdir(parents=True, exist_ok=True)
         with _alone(self.out / ".rows.lock"):
-            if row["identity"] not in {known.get("identity") for known in self.rows}:
+            new = row["identity"] not in {known.get("identity") for known in self.rows}
+            if new:
                 result.add(self.out / ROWS, row)
+        return new
 
-    def run(
-        self,
-        planned: Sequence[Planned],
-        reporter: Reporter | None = None,
-        told: Callable[[Planned, str], None] | None = None,
-    ) -> None:
-        """Do all that is not done, in this process, one after the other.
+    def command(self, job: Job) -> str:
+        """What does this run again, and no other; FOLDER stands for the data's."""
+        words = ["hda", "bench", Path(self.source).name or "GRID.py", "--data", "FOLDER"]
+        if job.table:
+            table = paper_table(job.table)
+            line = next(line for line in table.lines if (line.method, line.variant) == (job.method, job.variant))
+            column = next(one for one in table.columns if (one.task, one.shots) == (job.task, job.shots))
+            words += ["--methods", line.label if line.variant else line.method, "--tasks", column.label]
+        else:
+            words += ["--methods", job.called, "--tasks", job.task]
+        words += ["--seeds", str(job.seed)]
+        added = [f"{name}={self._public(value)}" for name, value in job.added.items()]
+        words += ["--set", *added] if added else []
+        return shlex.join(words + (["--hold-out", f"{self.hold_out:g}"] if self.hold_out else []))
 
-        Args:
-            planned: what `plan` gave.
-            reporter: is told how each run gets on.
-            told: is called with a run and "running", "done" or "skipped".
-        """
-        for one in planned:
-            if one.done:
-                if told:
-                    told(one, "skipped")
-                continue
-            if told:
-                told(one, "running")
-            self.add(self.do(one, reporter))
-            if told:
-                told(one, "done")
+    def _precision(self, settings: Settings) -> str:
+        if settings.fit.precision != "auto":
+            return settings.fit.precision
+        return (self.place or Place.here(settings.fit.device)).precision
+
+    def _public(self, value: Any) -> Any:
+        """A setting as others can use it: the path of a file without where it lies here."""
+        if not isinstance(value, str) or "/" not in value or not Path(value).exists():
+            return value
+        path, data = Path(value).resolve(), self.data.resolve()
+        return f"FOLDER/{path.relative_to(data)}" if path.is_relative_to(data) else path.name
 
     def _task(self, task: str, shots: int | None) -> tuple[Scenario, Answers]:
         options = {} if self.lists is None or shots is None else {"lists": self.lists}
         found = read_task(task, self.data, shots=shots, **options)  # type: ignore[arg-type]
         return found.scenario, found.answers
+
+    def _fingerprint(self, task: str, shots: int | None) -> str:
+        return content.of_task(*self.task(task, shots))
 
 
 def hold_out(
@@ -178,7 +263,7 @@ def hold_out(
     """
     if not share:
         return (scenario, answers), None
-    if getattr(answers, "images", None) is not None:
+    if answers.images is not None:
         raise UserError("this task is measured on a test part that adaptation never sees: leave --hold-out out")
     drawn = [
         int(hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:8], 16) for name in scenario.target.names
@@ -190,7 +275,7 @@ def hold_out(
     return seen, unseen
 
 
-def row_of(run: Run, job: Job, *, identity: str = "", command: str = "") -> dict[str, Any]:
+def row_of(run: Run, job: Job, *, fingerprint: str = "", identity: str = "") -> dict[str, Any]:
     """The result row of a finished run.
 
     Raises:
@@ -207,7 +292,7 @@ def row_of(run: Run, job: Job, *, identity: str = "", command: str = "") -> dict
         "schema": result.SCHEMA,
         "setting": found["setting"],
         "dataset": job.task.partition(":")[0] if ":" in job.task else "",
-        "task": job.name,
+        "task": _with_sources(job, run),
         "shots": job.shots,
         "method": method.name,
         "variant": job.variant,
@@ -231,42 +316,100 @@ def row_of(run: Run, job: Job, *, identity: str = "", command: str = "") -> dict
         "commit": _commit(),
         "torch": found["versions"]["torch"],
         "versions": {**found["versions"], "python": sys.version.split()[0], "numpy": np.__version__},
-        "fingerprint": run.description["fingerprint"],
+        "fingerprint": fingerprint,
         "identity": identity,
-        "settings": dict(job.settings),
-        "command": command,
+        "settings": {name: run.settings.flat().get(name, value) for name, value in job.settings.items()},
         "table": job.table,
     }
 
 
-def estimate(planned: Sequence[Planned], rows: Sequence[Mapping[str, Any]], device: str) -> float | None:
-    """Seconds that what is left may take, from the rows of runs alike on this device; None where there are none.
+def estimate(planned: Sequence[Planned], rows: Sequence[Mapping[str, Any]], device: str) -> tuple[float, int] | None:
+    """Seconds that what is left may take one after the other, and from how many rows that is known.
 
-    A run begun already counts whole: how far it is, its folder knows.
+    Rows are alike that are of this device, backbone and method, else of this device and backbone; their seconds count for
+    a step. What a checkpoint holds of a run is not counted again. None where a run has no row alike.
     """
-    total = 0.0
+    total, used = 0.0, set()
     for one in planned:
         if one.done:
             continue
-        options = one.job.options
+        backbone = one.job.options.get("backbone", FitSettings().backbone)
         alike = [
-            row["seconds"]
-            for row in rows
-            if row.get("device") == device
-            and row.get("backbone") == options.get("backbone", FitSettings().backbone)
-            and ("steps" not in options or row.get("steps") == int(options["steps"]))
+            number
+            for number, row in enumerate(rows)
+            if (row.get("device"), row.get("backbone")) == (device, backbone)
+            and row.get("steps")
+            and row.get("seconds")
         ]
-        same = [row["seconds"] for row in rows if row.get("device") == device and row["method"] == one.job.method]
-        known = [seconds for seconds in same if seconds in alike] or alike
+        known = [number for number in alike if rows[number]["method"] == one.job.method] or alike
         if not known:
             return None
-        total += float(np.median(known))
-    return total
+        used.update(known)
+        a_step = float(np.median([rows[number]["seconds"] / rows[number]["steps"] for number in known]))
+        total += a_step * one.steps * (1 - one.share)
+    return total, len(used)
+
+
+def neighbours(out: Path) -> list[dict[str, Any]]:
+    """The rows of this bench's folder and of those beside it: what a machine has done before."""
+    files = [path for path in sorted(out.absolute().parent.glob(f"*/{ROWS}")) if path.is_file()]
+    return result.read(files)
 
 
 def _measured_apart(run: Run, share: float, scenario: Scenario, answers: Answers) -> dict[str, Any]:
     found = evaluate(run.predict(scenario.target).labels, answers)
     return {"share": share, "images": found.images, "accuracy": round(found.accuracy, 3)}
+
+
+def _given(settings: type[Any], values: Mapping[str, Any], free: Iterable[str] = ()) -> dict[str, Any]:
+    """The settings that are not at their default."""
+    defaults = {option.name: option.default for option in plain.options(settings)}
+    return {k: v for k, v in values.items() if k not in (*free, "method", "recipe") and v != defaults[k]}
+
+
+def _with_sources(job: Job, run: Run) -> str:
+    """The task with its domains, where it was asked for as "all others"."""
+    return str(run.description["task"]) if "*" in job.name else job.name
+
+
+def _steps_kept(folder: Path) -> int:
+    """How far the last checkpoint of a run is, from its name alone."""
+    steps = [path.name.removeprefix("step-") for path in (folder / CHECKPOINTS).glob("step-*")]
+    return max((int(step) for step in steps if step.isdecimal()), default=0)
+
+
+def _begun(folder: Path, scenario: Scenario, reporter: Reporter) -> Run | None:
+    """The run that is there, unless it was begun with files of other times.
+
+    The identity says that the pictures are the same, but a run under way has not been told so and refuses to go on.
+    """
+    if not (folder / SETTINGS).exists():
+        return None
+    run = Run(folder)
+    if run.description["fingerprint"] == scenario.fingerprint() or run.result is not None:
+        return run
+    reporter.note("its pictures' files are newer than what it had begun with: it starts again")
+    files.remove(folder)
+    return None
+
+
+def _kept_settings(begun: Run | None) -> dict[str, Any]:
+    """Of the settings that decide no numbers, those that a run keeps until it is done."""
+    if begun is None:
+        return {}
+    names = ("log_every", "checkpoint_every", "precision")
+    return {name: getattr(begun.settings.fit, name) for name in names}
+
+
+def _wait_for(folder: Path) -> None:
+    """Wait while another process holds a run's folder, but not for ever."""
+    until = time.monotonic() + PATIENCE
+    while folder.is_dir() and time.monotonic() < until:
+        try:
+            with locked(folder / "lock", "busy"):
+                return
+        except UserError:
+            time.sleep(0.1)
 
 
 def _slug(job: Job) -> str:
@@ -311,21 +454,14 @@ def _peak_memory() -> int | None:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-class _alone:  # noqa: N801 - reads as a statement
-    """Within: no other process is, waited for."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Within: no other process is; waited for."""
+    with ExitStack() as held:
         while True:
-            self.lock = locked(self.path, "busy")
             try:
-                self.lock.__enter__()
+                held.enter_context(locked(path, "busy"))
+                break
             except UserError:
                 time.sleep(0.02)
-            else:
-                return
-
-    def __exit__(self, *error: Any) -> None:
-        self.lock.__exit__(*error)
+        yield

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,6 +70,7 @@ class Table:
     cells: Mapping[tuple[str, str], Cell]
     comparisons: tuple[Comparison, ...] = ()
     notes: tuple[str, ...] = ()
+    called: Mapping[str, str] = field(default_factory=dict)  # lines by what else they may be called
 
     def average(self, line: str) -> tuple[float | None, float | None]:
         """Mean over the columns of ours and of the paper's cells; None where a column lacks."""
@@ -93,10 +95,26 @@ class Table:
         drawn: str = {"text": self.text, "markdown": self.markdown, "latex": self.latex, "csv": self.csv}[kind]()
         return drawn
 
+    def as_dict(self) -> dict[str, Any]:
+        """The table as plain data."""
+        cells = [
+            {"method": line, "task": at, "mean": cell.mean, "deviation": cell.deviation, "paper": cell.paper}
+            | {"accuracies": {str(seed): value for seed, value in cell.accuracies.items()}}
+            for (line, at), cell in self.cells.items()
+            if cell.accuracies
+        ]
+        tests = [dataclasses.asdict(test) for test in self.comparisons]
+        finite = [
+            {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in t.items()} for t in tests
+        ]
+        return {"title": self.title, "cells": cells, "comparisons": finite, "notes": list(self.notes)}
+
     def text(self) -> str:
         header = ["", *self.columns, AVERAGE]
         body = [[line, *(self._cell(line, column) for column in header[1:])] for line in self.lines]
-        return "\n".join([self.title, "", plain_table(header, body), *self._remarks("")])
+        starred = any(self.best(at) for at in header[1:])
+        legend = ["", "* the best of its column"] if starred else []
+        return "\n".join([self.title, "", plain_table(header, body), *legend, *self._remarks("")])
 
     def markdown(self) -> str:
         header = ["", *self.columns, AVERAGE]
@@ -162,7 +180,7 @@ def draw(found: Sequence[Row], *, name: str | None = None, baseline: str | None 
     Args:
         found: the rows; of several of the same run the last counts.
         name: "table1" to "table4": the paper's lines and columns, its figures beside ours; None takes what there is.
-        baseline: a method (or "method variant") that every other line is tested against.
+        baseline: the line that every other is tested against: as it is printed, or as the command line calls its method.
 
     Raises:
         UserError: no row fits, or the baseline is not there.
@@ -173,8 +191,7 @@ def draw(found: Sequence[Row], *, name: str | None = None, baseline: str | None 
         raise UserError(
             f"no row belongs to {name or 'any table'}: give other files, or run `hda bench {name or 'table1'}`"
         )
-    tests = _tests(made, baseline) if baseline else ()
-    return Table(made.title, made.columns, made.lines, made.cells, tests, made.notes)
+    return dataclasses.replace(made, comparisons=_tests(made, baseline)) if baseline else made
 
 
 def label(row: Row) -> str:
@@ -197,7 +214,8 @@ def _free(rows: Sequence[Row]) -> Table:
         cells.setdefault((label(row), column(row)), {})[row["seed"]] = row["accuracy"]
     drawn = {place: Cell(accuracies) for place, accuracies in cells.items()}
     title = "Accuracies (%) of the target after the last step, mean and deviation over seeds"
-    return Table(title, columns, lines, drawn, notes=tuple(_uneven(rows)))
+    called = {" ".join(filter(None, result.key(row))): label(row) for row in rows}
+    return Table(title, columns, lines, drawn, notes=(*_uneven(rows), *_shared(rows, label, column)), called=called)
 
 
 def _papers(rows: Sequence[Row], table: PaperTable) -> Table:
@@ -215,15 +233,17 @@ def _papers(rows: Sequence[Row], table: PaperTable) -> Table:
         if line is not None and at is not None and row["setting"] == table.setting:
             chosen.append((line, at, row))
     there = {at for _, at, _ in chosen}
+    ours = [row for _, _, row in chosen]
     columns = tuple(one.label for one in table.columns if one.label in there)
     cells = {}
     for line in table.lines:
         for at in columns:
-            ours = {row["seed"]: row["accuracy"] for one, where, row in chosen if one is line and where == at}
-            cells[line.label, at] = Cell(ours, table.printed(line, at))
-    notes = [*_not_comparable([row for _, _, row in chosen], table), *_slips(table, columns)]
+            own = {row["seed"]: row["accuracy"] for one, where, row in chosen if one is line and where == at}
+            cells[line.label, at] = Cell(own, table.printed(line, at))
+    notes = [*_not_comparable(ours, table), *_shared(ours, label, column), *_slips(table, columns)]
+    called = {" ".join(filter(None, (line.method, line.variant))): line.label for line in table.lines}
     title = f"{table.title}: ours after the last step, in brackets the paper's and the difference"
-    return Table(title, columns, tuple(line.label for line in table.lines), cells, notes=tuple(notes))
+    return Table(title, columns, tuple(line.label for line in table.lines), cells, notes=tuple(notes), called=called)
 
 
 def _task(text: str) -> str:
@@ -291,13 +311,30 @@ def _weights(row: Row) -> str:
     return str(weights) if weights else "others"
 
 
+def _shared(rows: Sequence[Row], *place: Callable[[Row], str]) -> list[str]:
+    """Where runs of other settings are to share a cell, of which the last counts."""
+    seen: dict[tuple[Any, ...], Row] = {}
+    shared = {}
+    for row in rows:
+        at = (*(of(row) for of in place), row["seed"])
+        if at in seen:
+            shared[at] = row
+        seen[at] = row
+    return [
+        f"{name} on {task}, seed {seed}, was run with other settings, too: the last row counts"
+        for name, task, seed in shared
+    ]
+
+
 def _tests(table: Table, baseline: str) -> tuple[Comparison, ...]:
-    if baseline not in table.lines:
-        same = [line for line in table.lines if line.lower() == baseline.lower()]
-        if not same:
-            raise unknown("baseline", baseline, table.lines)
-        baseline = same[0]
-    tests = (compare(table, line, baseline) for line in table.lines if line != baseline)
+    known = {name.lower(): line for name, line in table.called.items()} | {line.lower(): line for line in table.lines}
+    found = known.get(baseline.lower())
+    there = {line for (line, _), cell in table.cells.items() if cell.accuracies}
+    if found is None:
+        raise unknown("baseline", baseline, {*there, *(name for name, line in table.called.items() if line in there)})
+    if found not in there:
+        raise UserError(f"the baseline {baseline} has no row here: give another --baseline, or run it first")
+    tests = (compare(table, line, found) for line in table.lines if line != found)
     return tuple(test for test in tests if test is not None)
 
 
@@ -333,7 +370,16 @@ def _list(words: Any) -> str:
     return ", ".join(sorted({str(word) for word in words}))
 
 
+_ESCAPED = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        **{sign: "\\" + sign for sign in "_%&#${}"},
+        "^": r"\^{}",
+        "~": r"\~{}",
+        "±": r"$\pm$",
+    }
+)
+
+
 def _latex(text: str) -> str:
-    for plain, escaped in (("_", r"\_"), ("%", r"\%"), ("->", r"$\rightarrow$"), ("^", r"\^{}"), ("±", r"$\pm$")):
-        text = text.replace(plain, escaped)
-    return text
+    return text.translate(_ESCAPED).replace("->", r"$\rightarrow$")
