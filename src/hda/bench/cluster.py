@@ -62,7 +62,7 @@ class Cluster:
 
     def place(self) -> Place:
         """What its workers compute on; a cluster of like machines is taken for granted."""
-        there = self.ray.remote(Place.here).options(**self.needs)
+        there = self.ray.remote(_place).options(**self.needs)
         return Place(*self.ray.get(there.remote(), timeout=FIRST))
 
     def hands(self, spec: Spec) -> Workers:
@@ -164,6 +164,10 @@ class Worker:
         with self.lock:
             told, self.told = self.told, []
         return told
+
+
+def _place() -> Place:
+    return Place.here()
 
 
 def small_files(folder: Path) -> dict[str, bytes]:
