@@ -34,7 +34,11 @@ def write_domain(path: Path, seed: int, count: int, noise: float = 70) -> None:
     with tarfile.open(path, "w") as tar:
         for name, colour in CLASSES.items():
             for number in range(1, count + 1):
-                picture = np.array(colour) * (0.7 + 0.2 * seed) + random.normal(0, noise, (3,)) + random.normal(0, 20, (18, 18, 3))
+                picture = (
+                    np.array(colour) * (0.7 + 0.2 * seed)
+                    + random.normal(0, noise, (3,))
+                    + random.normal(0, 20, (18, 18, 3))
+                )
                 data = io.BytesIO()
                 Image.fromarray(picture.clip(0, 255).astype(np.uint8)).save(data, "PNG")
                 member = tarfile.TarInfo(f"{path.stem}/{name}/{number:05d}.png")

@@ -26,5 +26,7 @@ def test_killed_anywhere_and_given_again_it_ends_with_the_same_rows(forked, grid
     folders = [{path.name for path in (tmp_path / name / "runs").iterdir()} for name in ("whole", "killed")]
     assert folders[0] == folders[1]
     for name in folders[0]:
-        predictions = [(tmp_path / which / "runs" / name / "predictions.csv").read_bytes() for which in ("whole", "killed")]
+        predictions = [
+            (tmp_path / which / "runs" / name / "predictions.csv").read_bytes() for which in ("whole", "killed")
+        ]
         assert predictions[0] == predictions[1]

@@ -18,6 +18,7 @@ The fields of a row, version 1:
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,17 +60,18 @@ def read(paths: Iterable[Path | str]) -> list[dict[str, Any]]:
 
 
 def add(path: Path, row: Row) -> None:
-    """Add a row to a file, whole or not at all, also where several processes add to it."""
+    """Add a row to a file, as one whole line; half a line that a kill has left there is taken away.
+
+    One process at a time: whoever lets several add to a file has them wait for each other.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps({"schema": SCHEMA, **row}, ensure_ascii=False) + "\n"
-    with path.open("a+b") as file:  # one write in append mode is one line, whoever else writes
-        file.seek(0, 2)
-        if file.tell():
-            file.seek(-1, 2)
-            if file.read(1) != b"\n":  # a kill cut the last line short: what comes now begins on its own
-                line = "\n" + line
+    with path.open("a+b") as file:
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
         file.write(line.encode())
         file.flush()
+        os.fsync(file.fileno())
 
 
 def key(row: Row) -> tuple[str, str]:
@@ -79,9 +81,10 @@ def key(row: Row) -> tuple[str, str]:
 
 def newest(rows: Sequence[Row]) -> list[Row]:
     """The rows without those that a later one of the same run replaces."""
-    last: dict[tuple[Any, ...], Row] = {}
+    last: dict[object, Row] = {}
     for row in rows:
-        same = (*key(row), row["task"], row.get("shots"), row["seed"], row.get("steps"), row.get("backbone"))
+        alike = (*key(row), row["task"], row.get("shots"), row["seed"], row.get("steps"), row.get("backbone"))
+        same = row.get("identity") or alike
         last.pop(same, None)
         last[same] = row
     return list(last.values())

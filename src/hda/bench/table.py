@@ -321,7 +321,7 @@ def _shared(rows: Sequence[Row], *place: Callable[[Row], str]) -> list[str]:
             shared[at] = row
         seen[at] = row
     return [
-        f"{name} on {task}, seed {seed}, was run with other settings, too: the last row counts"
+        f"{name} on {task}, seed {seed}, was run with other settings or another version, too: the last row counts"
         for name, task, seed in shared
     ]
 
