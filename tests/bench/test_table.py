@@ -192,7 +192,7 @@ def test_rows_of_a_later_schema_and_damaged_ones_are_refused(tmp_path):
     with pytest.raises(UserError, match="is of the schema 2, and this version of hda knows 1: update hda"):
         result.read([path])
     path.write_text(json.dumps(row(accuracy="high")) + "\n")
-    with pytest.raises(UserError, match="line 1 of .* is no result row"):
+    with pytest.raises(UserError, match=r"line 1 of .* is no result row"):
         result.read([path])
     with pytest.raises(UserError, match="does not exist"):
         result.read([tmp_path / "none.jsonl"])

@@ -23,7 +23,7 @@ import hda
 from hda import settings as plain
 from hda.bench import rows as result
 from hda.bench.grid import Job
-from hda.bench.paper import paper_table
+from hda.bench.paper import TABLES
 from hda.data import content
 from hda.data.scenario import Answers, Scenario
 from hda.data.tasks import TaskName, read_task
@@ -218,13 +218,8 @@ class Bench:
     def command(self, job: Job) -> str:
         """What does this run again, and no other; FOLDER stands for the data's."""
         words = ["hda", "bench", Path(self.source).name or "GRID.py", "--data", "FOLDER"]
-        if job.table:
-            table = paper_table(job.table)
-            line = next(line for line in table.lines if (line.method, line.variant) == (job.method, job.variant))
-            column = next(one for one in table.columns if (one.task, one.shots) == (job.task, job.shots))
-            words += ["--methods", line.label if line.variant else line.method, "--tasks", column.label]
-        else:
-            words += ["--methods", job.called, "--tasks", job.task]
+        printed = _as_printed(job)
+        words += ["--methods", printed[0] if printed else job.called, "--tasks", printed[1] if printed else job.task]
         words += ["--seeds", str(job.seed)]
         added = [f"{name}={self._public(value)}" for name, value in job.added.items()]
         words += ["--set", *added] if added else []
@@ -365,6 +360,16 @@ def _given(settings: type[Any], values: Mapping[str, Any], free: Iterable[str] =
     """The settings that are not at their default."""
     defaults = {option.name: option.default for option in plain.options(settings)}
     return {k: v for k, v in values.items() if k not in (*free, "method", "recipe") and v != defaults[k]}
+
+
+def _as_printed(job: Job) -> tuple[str, str] | None:
+    """The method and the task as a table of the paper, which the run is one of, calls them."""
+    if job.table not in TABLES:
+        return None
+    table = TABLES[job.table]
+    lines = [line for line in table.lines if (line.method, line.variant) == (job.method, job.variant)]
+    columns = [one.label for one in table.columns if (one.task, one.shots) == (job.task, job.shots)]
+    return (lines[0].label if lines[0].variant else job.method, columns[0]) if lines and columns else None
 
 
 def _with_sources(job: Job, run: Run) -> str:
