@@ -15,7 +15,7 @@ import threading
 import time
 import traceback
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -450,7 +450,8 @@ class _Process:
         self.connection, theirs = context.Pipe()
         threads = None if at_once is None else max(1, cores() // at_once)
         self.process = context.Process(target=_serve, args=(theirs, spec, threads), name=f"hda bench worker {number}")
-        self.process.start()
+        with _deaf():
+            self.process.start()
         theirs.close()
 
     def give(self, one: Planned) -> None:
@@ -484,9 +485,22 @@ class _Process:
         return f"exit code {code}"
 
 
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Ctrl-C goes to all of a terminal's processes, and one is to answer: those begun within never hear it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _serve(connection: Connection, spec: Spec, threads: int | None) -> None:
     """What a process does: a run after the other, as they are given, until there is nobody to give them."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all of a terminal's processes: one answers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
     def follow() -> None:

@@ -67,6 +67,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     from hda.engine.lock import locked
 
+    if args.at_once != "auto":
+        _positive(args.at_once)
     jobs = _jobs(args)
     out = _out(args)
     logging.getLogger("hda").setLevel(logging.WARNING)  # a line for each run on how its steps are launched is too much
