@@ -84,7 +84,7 @@ def test_a_table_is_planned_done_drawn_and_not_done_again(hda, data, tmp_path):
     assert "4 runs: 4 done, 0 begun, 0 to begin" in out
     assert "\nbegan " not in out
     assert Path("runs/bench-table1/rows.jsonl").read_bytes() == before
-    code, out, _ = hda(*words[: -len(QUICK) - 3], "0,1,2", "--set", *QUICK, "--plan")
+    code, out, _ = hda(*words[: -len(QUICK) - 2], "0,1,2", "--set", *QUICK, "--plan")
     assert "by 4 rows of runs alike on it" in out
     code, out, _ = hda("table", "runs/bench-table1", "--table", "table1", "--baseline", "source-only", "--json")
     told = json.loads(out.splitlines()[-1])

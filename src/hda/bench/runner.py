@@ -305,7 +305,7 @@ def row_of(run: Run, job: Job, *, fingerprint: str = "", identity: str = "") -> 
         "accuracies": {int(step): round(float(value), 3) for step, value in zip(steps, accuracies, strict=True)},
         "per_class": {name: round(value, 2) for name, value in found["per_class"].items()},
         "device": found["device"],
-        "seconds": round(found["seconds"], 1),
+        "seconds": round(found["seconds"], 3),
         "images_per_second": round(float(np.median(rates[1:] if len(rates) > 1 else rates))),
         "hda": hda.__version__,
         "commit": _commit(),
