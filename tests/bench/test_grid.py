@@ -5,6 +5,7 @@ import pytest
 from hda.bench.grid import Grid, Job, chosen, lacking, of_table, read, with_settings
 from hda.bench.paper import TABLES, paper_table
 from hda.errors import UserError
+from hda.methods.hdan import HDAN
 
 
 def test_a_grid_is_every_task_with_every_method_and_seed_those_of_one_shape_together():
@@ -69,11 +70,14 @@ def test_what_a_table_lacks_is_told_with_the_nearest(given, sentence):
 def test_a_method_that_is_not_installed_is_left_out_unless_it_is_named(monkeypatch):
     from hda.bench import grid
 
-    monkeypatch.setattr(grid, "registered", lambda room: {"hdan": object})
+    monkeypatch.setattr(grid, "registered", lambda room: {"hdan": HDAN})
     assert {job.method for job in of_table(TABLES["table1"])} == {"hdan"}
     assert "source-only" in lacking(TABLES["table1"])
     with pytest.raises(UserError, match="source-only of table1 cannot be run"):
         of_table(TABLES["table1"], methods=["source-only"])
+    monkeypatch.setattr(HDAN, "supports", frozenset({"uda"}))
+    assert "hdan" not in lacking(TABLES["table1"])
+    assert "hdan" in lacking(TABLES["table3"]), "it does not know several sources"
 
 
 def test_some_of_a_grid_of_one_s_own():

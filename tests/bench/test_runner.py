@@ -195,6 +195,7 @@ def test_a_row_says_all_that_the_schema_promises(bench):
     assert row["settings"]["steps"] == 6
     assert row["hold_out"]["share"] == 0.25
     assert row["hold_out"]["images"] == 5, "a quarter of 21, rounded"
+    assert not list((bench.out / "runs").rglob("checkpoints")), "they are twice as large as what is needed"
     assert row["command"] == (
         "hda bench my_grid.py --data FOLDER --methods hdan --tasks 'office-home:Art->Clipart' --seeds 0 --hold-out 0.25"
     )
@@ -249,6 +250,18 @@ def test_a_run_begun_with_a_copy_of_other_times_starts_again(bench, data, tmp_pa
     assert any("it starts again" in note for note in notes)
 
 
+def test_what_is_measured_apart_already_is_not_held_out_again(bench):
+    scenario, answers = bench.task(JOB.task, None)
+    test = replace(answers, images=scenario.target)
+    with pytest.raises(UserError, match="test part that adaptation never sees: leave --hold-out out"):
+        hold_out(scenario, test, 0.2)
+
+
+def test_a_setting_that_one_method_lacks_is_told_with_the_method(bench):
+    with pytest.raises(UserError, match="source-only has an unknown setting 'heuristics'"):
+        bench.plan([replace(JOB, method="source-only", settings=SHORT | {"heuristics": 1})])
+
+
 def test_two_that_add_one_run_s_row_leave_one(bench):
     assert bench.add({"identity": "a", "task": "t", "method": "m", "seed": 0, "accuracy": 1.0})
     assert not bench.add({"identity": "a", "task": "t", "method": "m", "seed": 0, "accuracy": 1.0})
@@ -285,9 +298,13 @@ def replace_planned(one, **changes):
     return type(one)(**{**{name: getattr(one, name) for name in one.__dataclass_fields__}, **changes})
 
 
-def test_the_commit_is_the_package_s_own():
-    told = subprocess.run(
-        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=runner.Path(runner.__file__).parent
-    )
-    tracked = told.returncode == 0
-    assert runner._commit() in ((told.stdout.strip(), "") if tracked else ("",))
+def test_the_commit_is_the_checkout_s_or_is_given(monkeypatch):
+    monkeypatch.delenv("HDA_COMMIT", raising=False)
+    runner._commit.cache_clear()
+    folder = runner.Path(runner.__file__).parent
+    told = subprocess.run(["git", "-C", folder, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    assert runner._commit() in (told.stdout.strip(), "")
+    monkeypatch.setenv("HDA_COMMIT", "given")
+    runner._commit.cache_clear()
+    assert runner._commit() == "given"
+    runner._commit.cache_clear()

@@ -120,7 +120,9 @@ def of_table(
         lines = _chosen_lines(table, methods)
         named = list(dict.fromkeys(line.method for line in lines if line.method in absent))
         if named:
-            raise UserError(f"{', '.join(named)} of {table.name} cannot be run, being no method here: leave it out")
+            raise UserError(
+                f"{', '.join(named)} of {table.name} cannot be run, being no method here for {table.setting}: leave it out"
+            )
     columns = table.columns if tasks is None else _chosen_columns(table, tasks)
     jobs = [
         Job(
@@ -140,9 +142,13 @@ def of_table(
 
 
 def lacking(table: PaperTable) -> list[str]:
-    """The methods of a table that are not installed."""
+    """The methods of a table that are not installed, or do not know its setting."""
     there = registered("methods")
-    return list(dict.fromkeys(line.method for line in table.lines if line.method not in there))
+    return [
+        name
+        for name in dict.fromkeys(line.method for line in table.lines)
+        if name not in there or table.setting not in there[name].supports
+    ]
 
 
 def chosen(

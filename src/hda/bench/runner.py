@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -37,6 +38,8 @@ from hda.engine.run import CHECKPOINTS, SETTINGS, Run
 from hda.engine.settings import FitSettings, Settings
 from hda.errors import UserError
 from hda.registry import lookup
+
+Part = tuple[Scenario, Answers]
 
 ROWS = "rows.jsonl"
 # What decides where and how fast a run is computed, or how often it is looked at, and not what comes out.
@@ -98,6 +101,7 @@ class Bench:
         self.out, self.data, self.hold_out, self.source, self.lists = out, data, hold_out, source, lists
         self.place = place
         self.task = cache(self._task)
+        self.parts = cache(self._parts)
         self.fingerprint = cache(self._fingerprint)
 
     @property
@@ -116,6 +120,7 @@ class Bench:
         planned: dict[str, Planned] = {}
         for job in jobs:
             settings = self.settings(job)
+            self.parts(job.task, job.shots)
             identity = self.identity(job)
             folder = self.out / "runs" / f"{_slug(job)}-{identity[:10]}"
             steps = settings.fit.steps or 1
@@ -144,7 +149,12 @@ class Bench:
             UserError: one is wrong, or the method does not know the task's setting.
         """
         scenario, _ = self.task(job.task, job.shots)
-        settings = Settings.given(**job.options).resolve(scenario)
+        try:
+            settings = Settings.given(**job.options).resolve(scenario)
+        except UserError as error:
+            if str(error).startswith("unknown setting"):
+                raise UserError(f"{job.called} has an {error}") from None
+            raise
         if scenario.setting not in settings.method_class.supports:
             known = ", ".join(sorted(settings.method_class.supports))
             raise UserError(
@@ -181,8 +191,7 @@ class Bench:
             UserError: something is wrong with the pictures or the settings, or training has left the numbers.
         """
         job, folder = planned.job, planned.folder
-        scenario, answers = self.task(job.task, job.shots)
-        seen, unseen = hold_out(scenario, answers, self.hold_out)
+        seen, unseen = self.parts(job.task, job.shots)
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
         _wait_for(folder)
@@ -204,6 +213,9 @@ class Bench:
         row["settings"] = {name: self._public(value) for name, value in row["settings"].items()}
         row["peak_memory"] = _peak_memory()
         row["hold_out"] = None if unseen is None else _measured_apart(run, self.hold_out, *unseen)
+        files.remove(
+            folder / CHECKPOINTS
+        )  # its weights are in the folder: nothing needs the rest, which is twice as large
         return row
 
     def add(self, row: Mapping[str, Any]) -> bool:
@@ -242,13 +254,14 @@ class Bench:
         found = read_task(task, self.data, shots=shots, **options)  # type: ignore[arg-type]
         return found.scenario, found.answers
 
+    def _parts(self, task: str, shots: int | None) -> tuple[Part, Part | None]:
+        return hold_out(*self.task(task, shots), self.hold_out)
+
     def _fingerprint(self, task: str, shots: int | None) -> str:
         return content.of_task(*self.task(task, shots))
 
 
-def hold_out(
-    scenario: Scenario, answers: Answers, share: float
-) -> tuple[tuple[Scenario, Answers], tuple[Scenario, Answers] | None]:
+def hold_out(scenario: Scenario, answers: Answers, share: float) -> tuple[Part, Part | None]:
     """The task without a share of its target's pictures, and the task with these alone; None where the share is zero.
 
     The pictures are chosen by a digest of their names: the same for every method and seed, and no label takes part.
@@ -431,7 +444,9 @@ def _digest(weights: str) -> str:
 
 @cache
 def _commit() -> str:
-    """The commit of the package's own checkout; empty where it is installed without one."""
+    """The commit of the package's own checkout, or `$HDA_COMMIT` where it is installed without one."""
+    if "HDA_COMMIT" in os.environ:
+        return os.environ["HDA_COMMIT"]
     folder = Path(hda.__file__).resolve().parent
     try:
         told = subprocess.run(

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     again = shlex.join(["hda", *sys.argv[1:]]) if sys.argv[1:2] == ["bench"] else "the same command"
     table_out = _table_out(args)
     with ExitStack() as open_until_the_end:
-        cluster = _cluster(args.ray, open_until_the_end) if args.ray and not args.plan else None
+        cluster = _cluster(args.ray, open_until_the_end) if args.ray else None
         bench = _bench(args, out, cluster)
         jobs, skipped = _there(bench, jobs, args.skip_missing)
         planned = bench.plan(jobs)
@@ -112,7 +112,7 @@ def _jobs(args: argparse.Namespace) -> list[Job]:
         jobs = grid.of_table(table, methods=methods, tasks=tasks, seeds=seeds or SEEDS)
         absent = grid.lacking(table) if methods is None else []
         if absent:
-            print(f"left out, since they are no methods here: {', '.join(absent)}")
+            print(f"left out, since they are no methods here for {table.setting}: {', '.join(absent)}")
     else:
         jobs = grid.read(Path(args.what))
         methods = _names(args.methods, {job.called for job in jobs})
