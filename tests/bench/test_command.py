@@ -139,6 +139,7 @@ def test_tasks_whose_pictures_are_missing_are_named_and_can_be_left_out(hda, dat
         (("table1", "--set", "steps=many", "--tasks", "A->C"), "--steps takes a whole number: got 'many'"),
         (("table1", "--hold-out", "2", "--tasks", "A->C"), "--hold-out must be between 0 and 0.9"),
         (("table1", "--at-once", "0", "--tasks", "A->C"), "--at-once takes a whole number from 1, or auto: got '0'"),
+        (("table1", "--set", "weights=none.pth", "--tasks", "A->C"), "the weights 'none.pth' are not there"),
         (("none.py",), "the grid none.py does not exist"),
         (("table1", "--table-out", "table.pdf", "--tasks", "A->C"), "let it end in .txt, .md, .tex, .csv"),
     ],

@@ -193,7 +193,7 @@ def test_the_first_lines_of_a_run_do_not_count():
 def test_a_second_hand_that_dies_is_not_tried_again():
     size = Measured()
     size.begun(0)
-    for _ in range(20):
+    for _ in range(size.SETTLE + size.WINDOW):
         size.rate(0, 1000.0)
     assert size.want == 2
     size.begun(1)
@@ -206,7 +206,7 @@ def test_a_hand_too_many_gives_its_run_back():
 
     def script(number, one):
         tried[one.identity] += 1
-        rates = [("rate", 1000.0 if number == 1 else 10.0)] * 10
+        rates = [("rate", 1000.0 if number == 1 else 10.0)] * 30
         return rates if number == 2 and tried[one.identity] == 1 else [*rates, *done(number, one)]
 
     runs = [planned("hdan", seed) for seed in range(12)]

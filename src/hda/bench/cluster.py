@@ -62,6 +62,8 @@ class Cluster:
 
     def place(self) -> Place:
         """What its workers compute on; a cluster of like machines is taken for granted."""
+        if not self.needs["num_gpus"]:
+            return Place.here("cpu")
         there = self.ray.remote(_place).options(**self.needs)
         return Place(*self.ray.get(there.remote(), timeout=FIRST))
 

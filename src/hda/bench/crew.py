@@ -187,8 +187,8 @@ class Measured:
 
     MOST = 4
     GAIN = 1.1  # so much more than before is clearly more
-    SETTLE = 3  # lines of a run that do not count
-    WINDOW = 5  # lines of every hand that do
+    SETTLE = 5  # lines of a run that do not count
+    WINDOW = 15  # lines of every hand that do
 
     def __init__(self) -> None:
         self.want = 1

@@ -155,6 +155,9 @@ class Bench:
             if str(error).startswith("unknown setting"):
                 raise UserError(f"{job.called} has an {error}") from None
             raise
+        weights = settings.fit.weights
+        if weights not in ("pretrained", "none") and not Path(weights).is_file():
+            raise UserError(f"the weights {weights!r} are not there: give pretrained, none, or an existing file")
         if scenario.setting not in settings.method_class.supports:
             known = ", ".join(sorted(settings.method_class.supports))
             raise UserError(

@@ -35,13 +35,25 @@ SEEDS = (0, 1, 2)
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", metavar="DIR", required=True, help="the folder that the datasets lie in")
     parser.add_argument(
-        "--methods", metavar="NAME", nargs="+", help="only these: names of methods, or lines as printed"
+        "--methods",
+        action="extend",
+        metavar="NAME",
+        nargs="+",
+        help="only these: names of methods, or lines as printed",
     )
-    parser.add_argument("--tasks", metavar="TASK", nargs="+", help='only these columns: "A->C", or as `hda fit --task`')
     parser.add_argument(
-        "--seeds", metavar="N", nargs="+", help="seeds of every run (default: 0,1,2, or what the grid says)"
+        "--tasks", action="extend", metavar="TASK", nargs="+", help='only these columns: "A->C", or as `hda fit --task`'
     )
-    parser.add_argument("--set", metavar="NAME=VALUE", nargs="+", default=[], help="settings of every run")
+    parser.add_argument(
+        "--seeds",
+        action="extend",
+        metavar="N",
+        nargs="+",
+        help="seeds of every run (default: 0,1,2, or what the grid says)",
+    )
+    parser.add_argument(
+        "--set", metavar="NAME=VALUE", nargs="+", action="extend", default=[], help="settings of every run"
+    )
     parser.add_argument(
         "--hold-out",
         metavar="X",
