@@ -201,6 +201,24 @@ def test_a_row_says_all_that_the_schema_promises(bench):
     )
 
 
+def test_several_sources_and_shots_have_rows_of_their_own(bench):
+    several = replace(JOB, task="office-home:*->Clipart", settings=SHORT | {"select": "snd"})
+    few = replace(JOB, method="ent", shots=1)
+    assert alone(bench, bench.plan([several, few]), Board()) == []
+    first, second = bench.rows
+    assert (first["setting"], first["task"], first["shots"]) == ("msda", "Art,Product->Clipart", None)
+    assert first["selected"]["validator"] == "snd"
+    assert first["selected"]["accuracy"] == pytest.approx(first["accuracies"][str(first["selected"]["step"])], abs=0.01)
+    assert (second["setting"], second["task"], second["shots"]) == ("ssda", "Art->Clipart", 1)
+
+
+def test_what_a_kill_left_of_a_folder_does_not_stand_in_the_way(bench):
+    (one,) = bench.plan([JOB])
+    (one.folder / "checkpoints").mkdir(parents=True)
+    (one.folder / "metrics.jsonl").write_text("{")
+    assert bench.do(one)["steps"] == 6
+
+
 def test_held_out_pictures_are_no_part_of_the_task_and_the_same_for_every_seed(bench):
     scenario, answers = bench.task(JOB.task, None)
     seen, unseen = hold_out(scenario, answers, 0.25)

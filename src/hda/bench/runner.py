@@ -405,6 +405,7 @@ def _begun(folder: Path, scenario: Scenario, reporter: Reporter) -> Run | None:
     The identity says that the pictures are the same, but a run under way has not been told so and refuses to go on.
     """
     if not (folder / SETTINGS).exists():
+        files.remove(folder)  # what a kill left of one that was being removed
         return None
     run = Run(folder)
     if run.description["fingerprint"] == scenario.fingerprint() or run.result is not None:
