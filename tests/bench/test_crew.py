@@ -12,8 +12,8 @@ from hda.bench.runner import Bench, Planned
 from hda.errors import UserError
 
 
-def planned(method="hdan", seed=0, **more):
-    job = Job("office-home:Art->Clipart", method, seed)
+def planned(method="hdan", seed=0, variant="", **more):
+    job = Job("office-home:Art->Clipart", method, seed, variant)
     return Planned(
         **{"job": job, "identity": f"{method}-{seed}", "folder": None, "done": False, "share": 0.0, "steps": 9} | more
     )
@@ -163,7 +163,7 @@ def measured(speeds, size=None):
     for _ in range(100):
         for hand in range(size.want):
             if hand not in size.lines:
-                size.begun(hand)
+                size.begun(hand, ("hdan",))
         for hand in range(size.want):
             if size.measuring:
                 said.append(size.rate(hand, speeds[size.want - 1] / size.want))
@@ -182,7 +182,7 @@ def test_a_second_hand_is_kept_only_where_both_are_clearly_faster():
 
 def test_the_first_lines_of_a_run_do_not_count():
     size = Measured()
-    size.begun(0)
+    size.begun(0, ("hdan",))
     for _ in range(size.SETTLE):
         assert size.rate(0, 1.0) is None  # compiling
     for _ in range(size.WINDOW):
@@ -192,13 +192,48 @@ def test_the_first_lines_of_a_run_do_not_count():
 
 def test_a_second_hand_that_dies_is_not_tried_again():
     size = Measured()
-    size.begun(0)
+    size.begun(0, ("hdan",))
     for _ in range(size.SETTLE + size.WINDOW):
         size.rate(0, 1000.0)
     assert size.want == 2
-    size.begun(1)
+    size.begun(1, ("hdan",))
     assert size.died(1) == "2 at once do not do, so it stays at one at a time"
     assert (size.want, size.measuring) == (1, False)
+
+
+def test_like_is_measured_with_like():
+    size = Measured()
+    size.begun(0, ("hdan",))
+    for _ in range(size.SETTLE + 3):
+        size.rate(0, 1000.0)
+    assert size.begun(0, ("source-only",)) is None, "one alone is simply measured anew"
+    for _ in range(size.SETTLE + size.WINDOW):
+        size.rate(0, 3000.0)
+    assert (size.want, size.best) == (2, 3000.0)
+    assert size.begun(1, ("source-only",)) is None
+    assert size.begun(0, ("hdan",)) == "there is nothing left to measure 2 at once with, so it stays at one at a time"
+    assert (size.want, size.measuring) == (1, False)
+
+
+def test_while_it_is_measured_a_hand_takes_a_run_of_the_same_kind():
+    def script(number, one):
+        return [*[("rate", 1000.0)] * 30, *done(number, one)]
+
+    runs = [
+        planned("hdan", 0),
+        planned("dann", 0),
+        *(planned("hdan", seed, variant=f"M={seed}") for seed in range(1, 4)),
+    ]
+    crew, _, _, stage = work(runs, script, Measured())
+    crew.work()
+    assert stage.made[0].got[:2] == ["hdan-0", "hdan-1"], "of another shape, but of the same kind"
+
+
+class Shrinking(Fixed):
+    """Two at once until the first has told its speed, then one."""
+
+    def rate(self, hand, images):
+        self.want = 1
 
 
 def test_a_hand_too_many_gives_its_run_back():
@@ -206,16 +241,15 @@ def test_a_hand_too_many_gives_its_run_back():
 
     def script(number, one):
         tried[one.identity] += 1
-        rates = [("rate", 1000.0 if number == 1 else 10.0)] * 30
-        return rates if number == 2 and tried[one.identity] == 1 else [*rates, *done(number, one)]
+        return [] if number == 2 else [("rate", 1000.0), *done(number, one)]  # the second is never done with it
 
-    runs = [planned("hdan", seed) for seed in range(12)]
-    crew, bench, board, stage = work(runs, script, Measured())
+    runs = [planned("hdan", seed) for seed in range(6)]
+    crew, bench, _, stage = work(runs, script, Shrinking(2))
     assert crew.work() == []
     assert sorted(bench.written) == sorted(one.identity for one in runs)
-    assert board.notes[-1] == "2 at once do 1,010 images/s together, 1 1,000: it stays at one at a time"
     assert stage.made[1].ended
-    assert sorted(tried.values()) == [1] * 11 + [2]
+    assert len(stage.made) == 2
+    assert sorted(tried.values()) == [1] * 5 + [2]
 
 
 # Processes

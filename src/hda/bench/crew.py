@@ -27,6 +27,7 @@ from hda.engine.reporter import Reporter
 from hda.errors import NotFiniteError, UserError
 
 Message = tuple[Any, ...]  # what is told, then what belongs to it
+Kind = tuple[str, ...]
 Send = Callable[[Message], None]
 
 DEATHS = 3  # of hands over one run, before it is given up
@@ -164,6 +165,7 @@ class Fixed:
     """A crew of one size."""
 
     measuring = False
+    kind: Kind | None = None
 
     def __init__(self, size: int) -> None:
         self.want = size
@@ -171,8 +173,8 @@ class Fixed:
     def rate(self, hand: int, images: float) -> str | None:
         return None
 
-    def begun(self, hand: int) -> None:
-        """A hand has begun a run."""
+    def begun(self, hand: int, kind: Kind) -> str | None:
+        return None
 
     def died(self, hand: int) -> str | None:
         return None
@@ -194,13 +196,21 @@ class Measured:
         self.want = 1
         self.kept, self.best = 0, 0.0
         self.measuring = True
+        self.kind: Kind | None = None  # of the runs measured: like is measured with like
         self.lines: Counter[int] = Counter()  # of each hand, since it began its run
         self.rates: dict[int, list[float]] = {}
 
-    def begun(self, hand: int) -> None:
-        """A hand has begun a run."""
+    def begun(self, hand: int, kind: Kind) -> str | None:
+        """A hand has begun a run; says what is decided by it, if anything is."""
         self.lines[hand] = 0
-        self.rates.pop(hand, None)
+        self.rates.clear()  # what the others do while it loads and compiles does not count
+        if kind == self.kind or not self.measuring:
+            return None
+        self.kind, before = kind, self.kind
+        if before is None or self.want == 1:
+            return None
+        self.want, self.measuring = max(self.kept, 1), False
+        return f"there is nothing left to measure {self.kept + 1} at once with, so {_at_once(self.kept)}"
 
     def rate(self, hand: int, images: float) -> str | None:
         """A hand has told its speed; says what is decided by it, if anything is."""
@@ -299,13 +309,16 @@ class Crew:
                 if one is not None:
                     self.doing[number], self.last[number] = one, one.job.shape
                     hand.give(one)
-                    self.size.begun(number)
                     self.board.started(one)
+                    self._say(self.size.begun(number, one.job.kind))
 
     def _next(self, number: int) -> Planned | None:
         busy = [one.job.shape for one in self.doing.values()]
-        alike = busy[0] if self.size.measuring and busy else None  # like is measured with like
-        return self.schedule.take(self.last.get(number, alike), busy)
+        last = self.last.get(number)
+        if self.size.measuring and last not in self.schedule.left:
+            kinds = {shape: runs[0].job.kind for shape, runs in self.schedule.left.items()}
+            last = next((shape for shape, kind in kinds.items() if kind == self.size.kind), None)
+        return self.schedule.take(last, busy)
 
     def _let_go(self, number: int) -> None:
         self.crew.pop(number).end()

@@ -55,6 +55,12 @@ class Job:
         sources = str(name.count(","))
         return (self.method, self.variant, dataset, sources, str(self.shots), repr(sorted(self.settings.items())))
 
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """What runs have in common that cost about the same a picture, whatever their settings."""
+        dataset, _, name = self.task.partition(":")
+        return (self.method, dataset, str(name.count(",")), str(self.shots))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
