@@ -4,7 +4,7 @@ r"""Everything about speed that a GPU has to show, most telling first, one line 
 
 Rows are added to `benchmarks/results/speed.jsonl`, `decode.jsonl` and `office_home_speed.jsonl`. A measurement that fails is
 told and does not stop the others; what does not fit into the budget is listed at the end, to be named with `--only`. FOLDER
-holds what `benchmarks/office_home.py` asks for; without it the measurements on real pictures are left out.
+holds `office_home_<domain>.tar` for each domain and the weights; without it the measurements on real pictures are left out.
 """
 
 from __future__ import annotations

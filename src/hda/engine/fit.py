@@ -48,6 +48,8 @@ from hda.selection.oracle import oracle
 
 log = logging.getLogger("hda")
 
+REVISION = 1  # of everything here and below that decides a run's numbers: raised when they change, and only then
+
 
 def fit(
     scenario: Scenario,

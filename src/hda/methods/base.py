@@ -48,6 +48,7 @@ class Method(nn.Module):
     name: ClassVar[str]
     reference: ClassVar[Reference]
     supports: ClassVar[frozenset[str]] = frozenset({"uda", "msda", "ssda"})
+    revision: ClassVar[int] = 1  # raised when the method's numbers change, so that results are told apart
     optimisations: ClassVar[int] = 1  # phases of a step
     improves: ClassVar[tuple[str, ...]] = ()  # of its losses, those that fall while it adapts, besides classification
     views: ClassVar[int] = 1  # how many augmentations of each picture a batch carries

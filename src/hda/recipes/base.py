@@ -25,6 +25,7 @@ class Recipe:
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    revision: ClassVar[int] = 1  # raised when its numbers change
     budgets: ClassVar[dict[str, Budget]]  # by setting: uda, msda, ssda
 
     @dataclass(frozen=True, kw_only=True)
