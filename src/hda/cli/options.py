@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from hda import settings as plain
 from hda.errors import UserError
 from hda.settings import Option
 
@@ -43,6 +44,41 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip-broken", action="store_true", help="leave out pictures that cannot be read, and name them"
     )
+
+
+def add_looking(parser: argparse.ArgumentParser) -> None:
+    """How several runs look at their pictures once more."""
+    pictures = Option("pictures", int, 1000, "pictures of each domain to look at; 0 looks at none")
+    parser.add_argument(
+        "--pictures", type=pictures.parse, default=1000, metavar="N", help=f"{pictures.help} (default: 1000)"
+    )
+    parser.add_argument("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: each run's)")
+    group = parser.add_argument_group("where the pictures are now, if not where the runs found them")
+    group.add_argument("--source", nargs="+", metavar="PATH", help="labelled pictures")
+    group.add_argument("--target", metavar="PATH", help="pictures of the target")
+    group.add_argument("--root", metavar="PATH", help="where the paths in lists start")
+    group.add_argument("--data", metavar="DIR", help="the folder of a task's dataset")
+
+
+def places(args: argparse.Namespace) -> dict[str, Any]:
+    """What was given of where the pictures are now."""
+    plain.at_least(0, pictures=args.pictures)
+    return {name: value for name in ("source", "target", "root", "data") if (value := getattr(args, name))}
+
+
+def folder(option: str, given: str) -> Path:
+    """A folder to write several files into, there already or not.
+
+    Raises:
+        UserError: it is a file, or can be neither made nor written in.
+    """
+    path = Path(given)
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{path} is a file: give {option} a folder")
+    place = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UserError(f"{place} is closed to you: give another {option} than {path}")
+    return path
 
 
 def check_root(root: str | None, path: str) -> None:

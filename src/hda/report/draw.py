@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hda.analysis.calibration import Reliability
 from hda.analysis.curves import Band, Curve
 from hda.analysis.embedding import Embedding
 from hda.engine import files
@@ -33,6 +34,31 @@ INK, FAINT, NOTHING = "#1d2430", "#5b6472", "#e4e7ec"
 GAP = 2  # pixels between two samples
 SAMPLE = 96  # edge of a sample at most
 NAMED = 100  # classes whose names fit along an axis
+
+
+class Drawing(str):
+    """An inline `<svg>`, which can be written as a file of its own, too."""
+
+    sheet: Figure
+
+    def __new__(cls, text: str, sheet: Figure) -> Drawing:
+        made = super().__new__(cls, text)
+        made.sheet = sheet
+        return made
+
+    def write(self, path: Path) -> None:
+        """As an SVG or a PNG file, whichever its name says; it gets its name when it is whole."""
+        if path.suffix == ".svg":
+            files.write_text(path, _STANDING + self.removeprefix("<svg") + "\n")
+            return
+        with _looks():
+            how: dict[str, Any] = {"format": "png", "dpi": 150, "facecolor": "white", "metadata": {"Software": None}}
+            files.write(path, lambda draft: self.sheet.savefig(draft, **how))
+
+
+def stem(words: str) -> str:
+    """Words as they may stand in the name of a file."""
+    return re.sub(r"[^\w.+-]+", "-", _readable(words)).strip("-") or "figure"
 
 
 def samples(pictures: NDArray[np.uint8], columns: int, *, title: str = "samples") -> str:
@@ -71,7 +97,7 @@ def curves(
     colours: Mapping[str, str] | None = None,
     floor: float | None = None,
     size: tuple[float, float] = (5.8, 3.1),
-) -> str:
+) -> Drawing:
     """Lines over the steps, each with its deviation as a band around it.
 
     Args:
@@ -109,7 +135,7 @@ def plane(
     *,
     classes: Sequence[str] = (),
     title: str = "features in the plane",
-) -> str:
+) -> Drawing:
     """Source blue, target red, as in the paper; with labels a second panel under it, coloured by class.
 
     Args:
@@ -137,7 +163,7 @@ def plane(
         return _svg(sheet, f"{title}: {counts}")
 
 
-def confusion(matrix: ArrayLike, classes: Sequence[str], *, title: str = "confusion of the classes") -> str:
+def confusion(matrix: ArrayLike, classes: Sequence[str], *, title: str = "confusion of the classes") -> Drawing:
     """Which class is taken for which: row the answer, column the prediction, each row in percent of its pictures."""
     with _sheet(*_confusion_size(classes)) as sheet:
         _draw_confusion(sheet, np.asarray(matrix), classes)
@@ -151,7 +177,7 @@ def write_confusion(path: Path, matrix: ArrayLike, classes: Sequence[str]) -> No
         files.write(path, lambda draft: sheet.savefig(draft, format="png", dpi=150, metadata={"Software": None}))
 
 
-def bars(counts: Mapping[str, int], ylabel: str, *, title: str = "") -> str:
+def bars(counts: Mapping[str, int], ylabel: str, *, title: str = "") -> Drawing:
     """One upright bar a class."""
     title = title or f"{ylabel}, by class"
     if not counts:
@@ -171,6 +197,130 @@ def bars(counts: Mapping[str, int], ylabel: str, *, title: str = "") -> str:
         return _svg(sheet, title, natural=many > 20)
 
 
+def columns(
+    groups: Mapping[str, Mapping[str, tuple[float, float]]],
+    ylabel: str,
+    *,
+    title: str = "",
+    floor: float | None = None,
+    line: float | None = None,
+    colours: Mapping[str, str] | None = None,
+    size: tuple[float, float] = (4.7, 3.0),
+) -> Drawing:
+    """Groups of upright bars with their values on top.
+
+    Args:
+        groups: by group, by bar, the value and its deviation; a deviation of 0 is not drawn.
+        ylabel: what is measured, with its unit.
+        title: what the figure shows, for those who cannot see it.
+        floor: where the upright axis begins, if not where the values do.
+        line: a value to compare with, drawn across.
+        colours: of some of the bars; the others have colours of their own.
+        size: in inches.
+    """
+    bars = list(dict.fromkeys(name for group in groups.values() for name in group))
+    words = "; ".join(
+        f"{group}: {', '.join(f'{name} {value:.3g}' for name, (value, _) in found.items())}"
+        for group, found in groups.items()
+    )
+    with _sheet(max(size[0], 1.0 + 0.5 * sum(map(len, groups.values()))), size[1]) as sheet:
+        axes = sheet.add_subplot()
+        width = 0.8 / max(1, len(bars))
+        for index, name in enumerate(bars):
+            colour = (colours or {}).get(name, COLOURS[index % len(COLOURS)])
+            for place, found in enumerate(groups.values()):
+                if name in found:
+                    at = place + (index - (len(bars) - 1) / 2) * width
+                    _draw_column(axes, at, 0.9 * width, found[name], colour)
+            axes.plot([], [], "s", color=colour, label=_label(name), markersize=8)
+        if line is not None:
+            axes.axhline(line, color=FAINT, linestyle=":", linewidth=1.2)
+        axes.axhline(0, color=FAINT, linewidth=0.8)
+        axes.set_xticks(range(len(groups)), [_label(name, 28) for name in groups])
+        axes.tick_params(axis="x", length=0)
+        axes.set_xlim(-0.6, len(groups) - 0.4)
+        axes.margins(y=0.15)
+        if floor is not None:
+            axes.set_ylim(bottom=floor)
+        axes.set_ylabel(_readable(ylabel))
+        if len(bars) > 1:
+            axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(bars), handlelength=1.0)
+        return _svg(sheet, f"{title or ylabel}. {words}")
+
+
+def matrix(values: NDArray[np.floating], names: Sequence[str], *, title: str) -> Drawing:
+    """A small square of numbers from -1 to 1, red below zero and blue above."""
+    count = len(names)
+    with _sheet(1.7 + 0.75 * count, 1.2 + 0.62 * count) as sheet:
+        axes = sheet.add_subplot()
+        drawn = axes.imshow(values, cmap="RdBu", vmin=-1, vmax=1, interpolation="nearest")
+        sheet.colorbar(drawn, ax=axes, pad=0.03).outline.set_visible(False)
+        for (row, column), value in np.ndenumerate(values):
+            shade = "white" if abs(value) > 0.6 else INK
+            axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=shade)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_ticks(range(count), list(names))
+        axes.tick_params(length=0)
+        axes.spines[["left", "bottom"]].set_visible(False)
+        pairs = [f"{names[i]} and {names[j]} {values[i, j]:.3f}" for i in range(count) for j in range(i)]
+        return _svg(sheet, f"{title}. {'; '.join(pairs)}")
+
+
+def reliability(lines: Mapping[str, Reliability], *, title: str, size: tuple[float, float] = (4.4, 3.9)) -> Drawing:
+    """Accuracy over confidence, bin by bin: on the diagonal a model is as often right as it is sure."""
+    with _sheet(*size) as sheet:
+        axes = sheet.add_subplot()
+        axes.plot([0, 100], [0, 100], ":", color=FAINT, linewidth=1.2)
+        for index, (name, found) in enumerate(lines.items()):
+            some = found.counts > 0
+            marks = 12 + 160 * found.counts[some] / found.counts.sum()
+            colour = COLOURS[index % len(COLOURS)]
+            x, y = 100 * found.confidence[some], 100 * found.accuracy[some]
+            axes.plot(x, y, DASHES[index % len(DASHES)], color=colour, label=_label(name), linewidth=1.4)
+            axes.scatter(x, y, s=marks, color=colour, alpha=0.75, linewidths=0)
+        axes.set_xlim(-3, 103)
+        axes.set_ylim(-3, 103)
+        axes.set_xlabel("confidence (%)")
+        axes.set_ylabel("accuracy (%)")
+        if len(lines) > 1:
+            axes.legend(loc="lower right")
+        words = "; ".join(f"{name}: expected calibration error {found.error:.1f} %" for name, found in lines.items())
+        return _svg(sheet, f"{title}. {words}")
+
+
+def differences(values: Mapping[str, float], xlabel: str, *, title: str) -> Drawing:
+    """One lying bar a name, to the right where there is a gain and to the left where there is a loss."""
+    names, many = list(values), len(values)
+    size = 9.5 if many <= 20 else 7.0
+    with _sheet(5.8, 0.9 + many * (0.24 if many <= 20 else 0.155)) as sheet:
+        axes = sheet.add_subplot()
+        found = np.array(list(values.values()))
+        axes.barh(range(many), found, height=0.75, color=np.where(found < 0, COLOURS[1], COLOURS[0]).tolist())
+        axes.axvline(0, color=FAINT, linewidth=0.8)
+        axes.set_yticks(range(many), [_label(name) for name in names], fontsize=size)
+        axes.tick_params(axis="y", length=0)
+        axes.set_ylim(many - 0.4, -0.6)
+        axes.set_xlabel(_readable(xlabel))
+        ends = "; ".join(f"{name} {values[name]:+.1f}" for name in dict.fromkeys([*names[:3], *names[-3:]]))
+        return _svg(sheet, f"{title}. {ends}")
+
+
+def gallery(pictures: Sequence[NDArray[np.uint8]], captions: Sequence[str], *, title: str, across: int = 6) -> Drawing:
+    """Pictures side by side, each with its caption under it."""
+    if not len(pictures):
+        return _nothing(title, "no such picture")
+    across = min(across, len(pictures))
+    down = -(-len(pictures) // across)
+    deep = max(caption.count("\n") + 1 for caption in captions)
+    with _sheet(1.25 * across, (1.2 + 0.16 * deep) * down) as sheet:
+        for axes in (places := sheet.subplots(down, across, squeeze=False).flat):
+            axes.set_axis_off()
+        for axes, picture, caption in zip(places, pictures, captions, strict=False):
+            axes.imshow(picture)
+            axes.set_title(_readable(caption), fontsize=7.5, y=-0.03, va="top")
+        return _svg(sheet, title)
+
+
 # Drawing.
 
 
@@ -181,6 +331,14 @@ def _draw_line(axes: Axes, name: str, line: Band | Curve, colour: str, dashes: s
     if isinstance(line, Band) and line.deviation.any():
         low, high = middle - line.deviation, middle + line.deviation
         axes.fill_between(line.steps, low, high, color=colour, alpha=0.18, linewidth=0)
+
+
+def _draw_column(axes: Axes, at: float, width: float, found: tuple[float, float], colour: str) -> None:
+    value, deviation = found
+    axes.bar(at, value, width, color=colour, yerr=deviation or None, capsize=3, ecolor=INK)
+    top = value + deviation if value >= 0 else value - deviation
+    offset, side = (3, "bottom") if value >= 0 else (-3, "top")
+    axes.annotate(f"{value:.3g}", (at, top), (0, offset), textcoords="offset points", ha="center", va=side, fontsize=9)
 
 
 def _draw_points(axes: Axes, points: NDArray[np.floating], colour: Any, marker: str, label: str = "") -> None:
@@ -322,24 +480,36 @@ _LOOKS = {
 }
 
 
+_STANDING = (  # how an inline drawing begins where it is a file of its own
+    '<svg xmlns="http://www.w3.org/2000/svg" font-family="system-ui, \'DejaVu Sans\', sans-serif" stroke-linejoin="round"'
+)
+
+
 @contextmanager
 def _sheet(width: float, height: float) -> Iterator[Figure]:
     """An empty figure, drawn and saved in the page's looks whatever the user's own are."""
-    import matplotlib.style
     from matplotlib.figure import Figure
 
-    with matplotlib.style.context(["default", _LOOKS]), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")  # the browser has more fonts
+    with _looks():
         yield Figure(figsize=(width, height))
 
 
-def _nothing(title: str, why: str, size: tuple[float, float] = (3.4, 1.2)) -> str:
+@contextmanager
+def _looks() -> Iterator[None]:
+    import matplotlib.style
+
+    with matplotlib.style.context(["default", _LOOKS]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")  # the browser has more fonts
+        yield
+
+
+def _nothing(title: str, why: str, size: tuple[float, float] = (3.4, 1.2)) -> Drawing:
     with _sheet(*size) as sheet:
         sheet.text(0.5, 0.5, why, ha="center", va="center", color=FAINT)
         return _svg(sheet, f"{title}: {why}")
 
 
-def _svg(sheet: Figure, title: str, natural: bool = False) -> str:
+def _svg(sheet: Figure, title: str, natural: bool = False) -> Drawing:
     """A figure as `<svg>` that can stand in a page with others: no prologue, no addresses, identifiers of its own.
 
     Args:
@@ -362,7 +532,7 @@ def _svg(sheet: Figure, title: str, natural: bool = False) -> str:
     width, height = sheet.get_size_inches()
     box = f'viewBox="0 0 {72 * width:g} {72 * height:g}" width="{96 * width:.0f}" height="{96 * height:.0f}"'
     least = "max-width: none" if natural else f"min-width: {96 * min(width, 3.2):.0f}px"
-    return f'<svg role="img" {box} style="{least}">\n<title>{_escaped(title)}</title>{body.rstrip()}'
+    return Drawing(f'<svg role="img" {box} style="{least}">\n<title>{_escaped(title)}</title>{body.rstrip()}', sheet)
 
 
 def _readable(words: str) -> str:

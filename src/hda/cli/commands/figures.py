@@ -1,0 +1,54 @@
+"""Draw the paper's figures of one run or several, as SVG and PNG, each with a sentence on what it shows here.
+
+Of runs that differ in their seed alone means are drawn. Give a run of source-only on the same pictures as well, to see what
+was gained. Target labels are looked at where a run was begun with --evaluate, and nowhere else.
+
+  hda figures runs/hdan runs/source-only --out figures
+  hda figures runs/hdan --target elsewhere/drawings --source elsewhere/photos
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hda.cli import options
+
+
+def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="runs' folders")
+    parser.add_argument(
+        "--out", metavar="DIR", help="a folder, made if need be (default: figures in the first run's folder)"
+    )
+    options.add_looking(parser)
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    from hda.cli.terminal import reporting
+    from hda.engine import files
+    from hda.engine.run import Run
+    from hda.report.figures import figures
+    from hda.report.subject import gather
+
+    runs = [Run(path) for path in args.runs]
+    out = options.folder("--out", args.out) if args.out else runs[0].path / "figures"
+    with reporting() as reporter:
+        subjects = gather(runs, limit=args.pictures, device=args.device, places=options.places(args), reporter=reporter)
+        made = figures(subjects)
+    out.mkdir(parents=True, exist_ok=True)
+    found: dict[str, Any] = {}
+    for figure in made:
+        written = []
+        for stem, drawing in figure.files().items():
+            for ending in (".svg", ".png"):
+                path = out / f"{stem}{ending}"
+                drawing.write(path)
+                written.append(str(path))
+        print(f"{figure.name}: {figure.sentence}")
+        found[figure.name] = {"sentence": figure.sentence, "files": written, "numbers": figure.numbers}
+    files.write_json(out / "figures.json", found)
+    drawn = sum(bool(figure["files"]) for figure in found.values())
+    print(f"{drawn} of {len(found)} figures are drawn, in {out}")
+    return {"out": str(Path(out)), "figures": found}
