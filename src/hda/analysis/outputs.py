@@ -62,14 +62,17 @@ class Domains(NamedTuple):
 
 
 class Pictures(NamedTuple):
-    """Some pictures of both domains, decoded: (rows, edge, edge, 3) each."""
+    """Some pictures of both domains, decoded, (rows, edge, edge, 3) each, and which of all pictures they are."""
 
     source: NDArray[np.uint8]
     target: NDArray[np.uint8]
+    source_rows: NDArray[np.int64]  # of all sources, one after the other
+    target_rows: NDArray[np.int64]
 
     def thinned(self, limit: int) -> Pictures:
         """At most so many of each, evenly."""
-        return Pictures(*(part[:: -(-len(part) // limit)] for part in self))
+        one, other = (-(-len(part) // limit) for part in (self.source, self.target))
+        return Pictures(self.source[::one], self.target[::other], self.source_rows[::one], self.target_rows[::other])
 
 
 class Sight:
@@ -95,19 +98,21 @@ class Sight:
         """
         size = self.run.method().backbone.size
         edge = augment.store_size(self.run.settings.fit.augment, size)
-        chosen = _thinned([len(images) for images in sources], limit)
-        read = [
-            _decoded(images.select(rows), edge, skip_broken)
-            for images, rows in zip((*sources, target), (*chosen, *_thinned([len(target)], limit)), strict=True)
-            if len(rows)
-        ]
-        return Pictures(np.concatenate(read[:-1]), read[-1])
+        parts, rows, first = [], [], 0
+        for images, chosen in zip(sources, _thinned([len(images) for images in sources], limit), strict=True):
+            if len(chosen):
+                read, kept = _decoded(images, chosen, edge, skip_broken)
+                parts.append(read)
+                rows.append(first + kept)
+            first += len(images)
+        of_target, target_rows = _decoded(target, _thinned([len(target)], limit)[0], edge, skip_broken)
+        return Pictures(np.concatenate(parts), of_target, np.concatenate(rows), target_rows)
 
     def look(self, pictures: Pictures, checkpoint: str | Path = "last") -> Domains:
         """What the run makes of them, as its last checkpoint or another one has it."""
         method = self.run.method(checkpoint).to(self.device)
         backbones.use_precision(method, self.precision)
-        return Domains(*(self._outputs(method, part) for part in pictures))
+        return Domains(self._outputs(method, pictures.source), self._outputs(method, pictures.target))
 
     def _outputs(self, method: Method, pictures: NDArray[np.uint8]) -> Outputs:
         backbone = method.backbone
@@ -140,8 +145,12 @@ def _thinned(counts: Sequence[int], limit: int) -> list[NDArray[np.int64]]:
     return [kept[(kept >= low) & (kept < high)] - low for low, high in itertools.pairwise(ends)]
 
 
-def _decoded(images: Images, edge: int, skip_broken: bool) -> NDArray[np.uint8]:
-    return np.concatenate([chunk for _, chunk in pixels.stream(images, edge, skip_broken=skip_broken)])
+def _decoded(
+    images: Images, rows: NDArray[np.int64], edge: int, skip_broken: bool
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Those pictures, and the rows of those that could be read."""
+    read = list(pixels.stream(images.select(rows), edge, skip_broken=skip_broken))
+    return np.concatenate([chunk for _, chunk in read]), rows[np.concatenate([kept for kept, _ in read])]
 
 
 def _joined(parts: tuple[NDArray[np.float32] | None, ...]) -> NDArray[np.float32] | None:

@@ -88,6 +88,17 @@ def samples(pictures: NDArray[np.uint8], columns: int, *, title: str = "samples"
     return f'<img alt="{_escaped(title)}" {size_now}{looks} src="data:image/png;base64,{data}">'
 
 
+def picture(pixels: NDArray[np.uint8], alt: str) -> str:
+    """One (height, width, 3) picture as it is."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, format="png", optimize=True)
+    data = base64.b64encode(buffer.getvalue()).decode("ascii")
+    height, width = pixels.shape[:2]
+    return f'<img alt="{_escaped(alt)}" width="{width}" height="{height}" src="data:image/png;base64,{data}">'
+
+
 def curves(
     lines: Mapping[str, Band | Curve],
     ylabel: str,
@@ -223,7 +234,7 @@ def columns(
         f"{group}: {', '.join(f'{name} {value:.3g}' for name, (value, _) in found.items())}"
         for group, found in groups.items()
     )
-    with _sheet(max(size[0], 1.0 + 0.5 * sum(map(len, groups.values()))), size[1]) as sheet:
+    with _sheet(max(size[0], 1.0 + 0.62 * sum(map(len, groups.values()))), size[1]) as sheet:
         axes = sheet.add_subplot()
         width = 0.8 / max(1, len(bars))
         for index, name in enumerate(bars):
@@ -313,7 +324,8 @@ def gallery(pictures: Sequence[NDArray[np.uint8]], captions: Sequence[str], *, t
     down = -(-len(pictures) // across)
     deep = max(caption.count("\n") + 1 for caption in captions)
     with _sheet(1.25 * across, (1.2 + 0.16 * deep) * down) as sheet:
-        for axes in (places := sheet.subplots(down, across, squeeze=False).flat):
+        places = list(sheet.subplots(down, across, squeeze=False).flat)
+        for axes in places:
             axes.set_axis_off()
         for axes, picture, caption in zip(places, pictures, captions, strict=False):
             axes.imshow(picture)
@@ -338,7 +350,8 @@ def _draw_column(axes: Axes, at: float, width: float, found: tuple[float, float]
     axes.bar(at, value, width, color=colour, yerr=deviation or None, capsize=3, ecolor=INK)
     top = value + deviation if value >= 0 else value - deviation
     offset, side = (3, "bottom") if value >= 0 else (-3, "top")
-    axes.annotate(f"{value:.3g}", (at, top), (0, offset), textcoords="offset points", ha="center", va=side, fontsize=9)
+    said = f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+    axes.annotate(said, (at, top), (0, offset), textcoords="offset points", ha="center", va=side, fontsize=9)
 
 
 def _draw_points(axes: Axes, points: NDArray[np.floating], colour: Any, marker: str, label: str = "") -> None:

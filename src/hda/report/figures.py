@@ -113,23 +113,25 @@ def proxy_distance(groups: Groups) -> Figure:
 
 def heuristic_sizes(groups: Groups) -> Figure:
     """Mean |H^k|: each heuristic keeps to a range of its own."""
-    name, title = "heuristic-size", "Mean |H^k|"
+    name, title = "heuristic-size", "Mean |H\u1d4f|"
     seen, why = _with_heuristics(groups)
     if not seen:
         return Figure(name, title, why)
-    drawings, numbers, how = _each_heuristic(seen, "mean |H^k|", lambda found: heuristics.sizes(found.h), floor=0)
+    drawings, numbers, how = _each_heuristic(seen, "mean |H\u1d4f|", lambda found: heuristics.sizes(found.h), floor=0)
     ends = [f"{label}: {', '.join(f'{v:.3g}' for v in numbers[label]['end'])}" for label in numbers]
-    return Figure(name, title, f"{how} At the end, of H^1 on: {'; '.join(ends)}.", drawings, numbers)
+    return Figure(
+        name, title, f"{how} At the end, one heuristic after the other: {'; '.join(ends)}.", drawings, numbers
+    )
 
 
 def cosine_to_g(groups: Groups) -> Figure:
     """cos(G, H^k): near 0 in the paper."""
-    name, title = "cosine-g-h", "cos(G, H^k)"
+    name, title = "cosine-g-h", "cos(G, H\u1d4f)"
     seen, why = _with_heuristics(groups)
     if not seen:
         return Figure(name, title, why)
     measure = lambda found: heuristics.to_transferable(found.g, found.h)  # noqa: E731 - a name for what is measured
-    drawings, numbers, how = _each_heuristic(seen, "cos(G, H^k)", measure)
+    drawings, numbers, how = _each_heuristic(seen, "cos(G, H\u1d4f)", measure)
     told = []
     for label, found in numbers.items():
         far = max(found["end"], key=abs)
@@ -140,7 +142,7 @@ def cosine_to_g(groups: Groups) -> Figure:
 
 def cosine_between(groups: Groups) -> Figure:
     """cos(H^k, H^k'): at most 0 in the paper."""
-    name, title = "cosine-h-h", "cos(H^k, H^k')"
+    name, title = "cosine-h-h", "cos(H\u1d4f, H\u1d4f')"
     seen, why = _with_heuristics(groups)
     several = {label: found for label, found in seen.items() if _domains(found[0]).heuristics > 1}
     if not several:
@@ -231,7 +233,7 @@ def mistakes(groups: Groups) -> Figure:
     known = [subject for found in groups.values() for subject in found[:1] if subject.labels is not None]
     if not known:
         return Figure(name, title, _reasons(groups, "unanswered"))
-    subject = known[-1]
+    subject = next((s for s in known if s.method != "source-only"), known[0])
     labels = subject.labels
     assert labels is not None
     rows = changes.mistaken(_predicted(subject), labels)

@@ -7,7 +7,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 import hda
+from hda.report import draw
 
 
 class Page:
@@ -21,10 +25,14 @@ class Page:
     def __init__(self, title: str, lead: str = "") -> None:
         self.title, self.lead = title, lead
         self._sections: list[str] = []
+        self._headings: dict[str, str] = {}
 
     def add(self, heading: str, *parts: str) -> None:
         """Add a section: its heading is text, its parts are HTML as the functions of this module give it."""
-        self._sections.append("\n".join(["<section>", f"<h2>{text(heading)}</h2>", *parts, "</section>"]))
+        name = f"section-{len(self._headings) + 1}"
+        self._headings[name] = heading
+        opened = [f'<section aria-labelledby="{name}">', f'<h2 id="{name}">{text(heading)}</h2>']
+        self._sections.append("\n".join([*opened, *parts, "</section>"]))
 
     def html(self) -> str:
         lead = f'<p class="lead">{text(self.lead)}</p>' if self.lead else ""
@@ -32,9 +40,17 @@ class Page:
             title=text(self.title),
             style=_STYLE,
             lead=lead,
+            contents=self._contents(),
             sections="\n".join(self._sections),
             footer=text(f"Made by hda {hda.__version__}. The page is this one file; it loads nothing from elsewhere."),
         )
+
+    def _contents(self) -> str:
+        """Links to the sections, where there are enough of them to jump."""
+        if len(self._headings) < 3:
+            return ""
+        links = "".join(f'<li><a href="#{name}">{text(heading)}</a></li>' for name, heading in self._headings.items())
+        return f'<nav aria-label="Sections"><ul>{links}</ul></nav>'
 
 
 def text(value: object) -> str:
@@ -54,13 +70,49 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     sides = [' class="number"' if number else "" for number in numbers]
     head = "".join(f'<th scope="col"{side}>{text(name)}</th>' for name, side in zip(header, sides, strict=True))
     body = "\n".join(f"<tr>{_row(row, sides)}</tr>" for row in cells)
-    return f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'
+    named = text(f"Table: {next(filter(None, header), 'values')}")
+    region = f'class="wide" tabindex="0" role="region" aria-label="{named}"'  # what scrolls is moved with the keys
+    return f"<div {region}><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>"
 
 
 def figure(picture: str, caption: str = "") -> str:
     """A drawing of `hda.report.draw` on a white card, with its caption."""
     under = f"<figcaption>{text(caption)}</figcaption>" if caption else ""
-    return f'<figure><div class="card">{picture}</div>{under}</figure>'
+    # A drawing that keeps its size may be wider than the window: its card is then moved with the keys.
+    moves = ' tabindex="0" role="region" aria-label="Figure that may be wider than the window"'
+    wide = moves if "max-width: none" in picture[:400] else ""
+    return f'<figure><div class="card"{wide}>{picture}</div>{under}</figure>'
+
+
+def part(heading: str, *parts: str) -> str:
+    """A part of a section, with a heading of its own."""
+    return "\n".join([f"<h3>{text(heading)}</h3>", *parts])
+
+
+def gallery(pictures: Sequence[NDArray[np.uint8]], captions: Sequence[str], title: str) -> str:
+    """Small pictures next to each other, each with its caption, under a title."""
+    if not len(pictures):
+        return ""
+    items = "".join(
+        f"<li><figure>{draw.picture(picture, caption)}<figcaption>{text(caption)}</figcaption></figure></li>"
+        for picture, caption in zip(pictures, captions, strict=True)
+    )
+    return f'<p class="title">{text(title)}</p><ul class="gallery" aria-label="{text(title)}">{items}</ul>'
+
+
+def code(words: str) -> str:
+    """Words as they are typed."""
+    return f"<p><code>{text(words)}</code></p>"
+
+
+def listed(sentences: Iterable[str]) -> str:
+    """Sentences with a dot each."""
+    return f"<ul>{''.join(f'<li>{text(sentence)}</li>' for sentence in sentences)}</ul>"
+
+
+def folded(summary: str, *parts: str) -> str:
+    """Parts that are shown when asked for."""
+    return f"<details><summary>{text(summary)}</summary>{''.join(parts)}</details>"
 
 
 def beside(*figures: str) -> str:
@@ -127,6 +179,7 @@ _PAGE = """<!DOCTYPE html>
 <header>
 <h1>{title}</h1>
 {lead}
+{contents}
 </header>
 {sections}
 <footer>{footer}</footer>
@@ -136,9 +189,9 @@ _PAGE = """<!DOCTYPE html>
 """
 
 _STYLE = """
-:root { --ink: #1d2430; --faint: #5b6472; --ground: #f6f7f9; --line: #d8dce2; --band: #eceff3; }
+:root { --ink: #1d2430; --faint: #5b6472; --ground: #f6f7f9; --line: #d8dce2; --band: #eceff3; --link: #1f4fb0; }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e9ee; --faint: #a4adba; --ground: #14181f; --line: #39414d; --band: #1e242d; }
+  :root { --ink: #e6e9ee; --faint: #a4adba; --ground: #14181f; --line: #39414d; --band: #1e242d; --link: #8fb6ff; }
 }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--ground); color: var(--ink); line-height: 1.5; font-size: 16px;
@@ -146,7 +199,21 @@ body { margin: 0; background: var(--ground); color: var(--ink); line-height: 1.5
 main { max-width: 70rem; margin: 0 auto; padding: 2rem 1.25rem 3rem; }
 h1 { font-size: clamp(1.5rem, 1.1rem + 1.6vw, 2.1rem); line-height: 1.25; margin: 0 0 1rem; max-width: 52rem; }
 h2 { font-size: 1.25rem; margin: 2.75rem 0 .75rem; }
-p { margin: .5rem 0 1rem; max-width: 46rem; }
+h3 { font-size: 1.05rem; margin: 1.75rem 0 .5rem; }
+p { margin: .5rem 0 1rem; max-width: 46rem; overflow-wrap: anywhere; }
+a { color: var(--link); }
+:focus-visible { outline: 3px solid var(--link); outline-offset: 2px; border-radius: 4px; }
+nav ul { list-style: none; display: flex; flex-wrap: wrap; gap: .25rem 1.1rem; margin: 1rem 0 0; padding: 0; }
+nav a { display: inline-block; padding: .3rem 0; }
+summary { cursor: pointer; padding: .4rem 0; }
+li { max-width: 46rem; }
+.title { margin: 1rem 0 .25rem; font-weight: 600; }
+.gallery { list-style: none; display: grid; grid-template-columns: repeat(auto-fill, minmax(6.2rem, 1fr)); gap: .75rem;
+  margin: .5rem 0 1rem; padding: 0; max-width: 46rem; }
+.gallery figure { margin: 0; }
+.gallery img { display: block; width: 100%; height: auto; border-radius: 4px; }
+.gallery figcaption { margin-top: .2rem; font-size: .8rem; line-height: 1.3; white-space: pre-line;
+  overflow-wrap: anywhere; }
 .lead { font-size: 1.08rem; color: var(--faint); }
 .wide { overflow-x: auto; margin: .5rem 0 1rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }

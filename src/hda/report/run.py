@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hda.analysis import curves
-from hda.report import draw, page
+from hda.report import draw, page, provenance
+from hda.report.runs import add_figures
 
 if TYPE_CHECKING:
     from hda.engine.evaluate import Evaluation
     from hda.engine.run import Run
+    from hda.report.figures import Figure
 
 SMALL = (3.4, 2.5)  # inches of a figure that stands beside others
 DOUBTFUL = 10  # least confident pictures to name
@@ -40,6 +43,7 @@ def run_page(
     evaluation: Evaluation | None = None,
     source_pictures: NDArray[np.uint8] | None = None,
     target_pictures: NDArray[np.uint8] | None = None,
+    figures: Sequence[Figure] = (),
 ) -> str:
     """The page as HTML.
 
@@ -48,8 +52,9 @@ def run_page(
         evaluation: of its predictions, if it was made apart from the run.
         source_pictures: some pictures of the source, (n, height, width, 3).
         target_pictures: some of the target, likewise.
+        figures: what `hda.report.figures` has drawn of it.
     """
-    made = page.Page(run.description["task"], _lead(run))
+    made = page.Page(_headline(run, evaluation), _lead(run))
     made.add("Result", *_result(run, evaluation))
     if source_pictures is not None or target_pictures is not None:
         made.add("The pictures", page.beside(*_pictures(source_pictures, target_pictures)))
@@ -74,8 +79,28 @@ def run_page(
     predictions = _predictions(run)
     if predictions:
         made.add("Predictions", *_predicted(predictions, run.classes))
-    made.add("Settings", page.settings_table(_settings(run)))
+    add_figures(made, figures)
+    made.add("Settings", page.folded("All settings", page.settings_table(_settings(run))))
+    made.add(
+        "Where the figures come from",
+        page.table(("fact", "value"), provenance.facts(run)),
+        page.paragraph("The command that begins such a run:"),
+        page.code(provenance.command(run)),
+    )
     return made.html()
+
+
+def _headline(run: Run, evaluation: Evaluation | None) -> str:
+    """What came of the run, in one sentence."""
+    result, task = run.result, run.description["task"]
+    name = run.settings.method_class.name
+    if result is None:
+        return f"{name} on {task} is not finished"
+    if result["target_accuracy"] is not None:
+        return f"{name} comes to {_percent(result['target_accuracy'])} on {task}"
+    if evaluation is not None:
+        return f"{name} on {task} comes to {_percent(evaluation.accuracy)} where it was evaluated"
+    return f"{name} has learned {task}, whose accuracy is not known"
 
 
 def _lead(run: Run) -> str:
@@ -105,11 +130,6 @@ def _result(run: Run, evaluation: Evaluation | None) -> list[str]:
         rows.append((f"accuracy on {evaluation.images:,} pictures, evaluated apart", _percent(evaluation.accuracy)))
         rows.append(("mean of the classes' accuracies there", _percent(evaluation.mean_class_accuracy)))
     rows.append(("iterations", f"{result['steps']:,}"))
-    rows.append(("time", page.duration(result["seconds"])))
-    rows.append(("device", f"{result['device']}, {result['precision']}"))
-    if result["resumed_from"] is not None:
-        rows.append(("resumed", f"at iteration {result['resumed_from']:,}"))
-    rows += [(name, version) for name, version in result["versions"].items()]
     parts = [page.table(("", "value"), rows)]
     if result["target_accuracy"] is None and evaluation is None:
         parts.append(page.paragraph("The target has no known labels here, so its accuracy was not measured."))

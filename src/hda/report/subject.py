@@ -38,6 +38,8 @@ class Subject:
     labels: NDArray[np.int64] | None = None  # true classes of the pictures predicted, -1 where unknown
     images: Images | None = None  # among which are the pictures predicted
     domains: Domains | None = None
+    source_labels: NDArray[np.int64] | None = None  # of the rows of `domains`
+    target_labels: NDArray[np.int64] | None = None  # likewise, where they may be looked at; -1 where unknown
     along: dict[int, Domains] = field(default_factory=dict)  # of the checkpoints kept, by step
     unseen: str = ""  # why there are no outputs
     unanswered: str = ""  # why there are no labels
@@ -220,6 +222,10 @@ def _look(subject: Subject, seen: _Seen, device: str | None) -> None:
         sight = Sight(subject.run, device)
         pictures = seen.pictures(subject.run, sight)
         subject.domains = sight.look(pictures)
+        scenario, answers = seen.scenario(subject.run)
+        subject.source_labels = np.concatenate([part.labels for part in scenario.sources])[pictures.source_rows]
+        if answers is not None and answers.images is None:
+            subject.target_labels = answers.labels[pictures.target_rows]
         if subject.domains.heuristics:
             few = pictures.thinned(LIMIT_ALONG)
             subject.along = {step: sight.look(few, path) for step, path in states(subject.run.path).items()}

@@ -1,6 +1,7 @@
-"""Draw a run as one self-contained page: what it is, its result, its curves.
+"""Draw a run, or several side by side, as one self-contained page: result, curves, figures, pictures, settings.
 
 hda report runs/drawings
+hda report runs/hdan runs/source-only --out page.html
 """
 
 from __future__ import annotations
@@ -13,19 +14,27 @@ from hda.cli import options
 
 
 def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run's folder")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="runs' folders")
     parser.add_argument(
-        "--out", metavar="FILE.html", help="a new file (default: report.html in the run's folder, drawn anew)"
+        "--out", metavar="FILE.html", help="a new file (default: report.html in the first run's folder, drawn anew)"
     )
+    options.add_looking(parser)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
+    from hda.cli.terminal import reporting
     from hda.engine import files
     from hda.engine.run import Run
+    from hda.report.figures import figures
     from hda.report.run import run_page
+    from hda.report.runs import runs_page
+    from hda.report.subject import gather
 
-    trained = Run(args.run)
-    out = options.new_file("--out", args.out) if args.out else trained.path / "report.html"
-    files.write_text(out, run_page(trained))
+    runs = [Run(path) for path in args.runs]
+    out = options.new_file("--out", args.out) if args.out else runs[0].path / "report.html"
+    with reporting() as reporter:
+        subjects = gather(runs, limit=args.pictures, device=args.device, places=options.places(args), reporter=reporter)
+        made = figures(subjects)
+    files.write_text(out, runs_page(subjects, made) if len(runs) > 1 else run_page(runs[0], figures=made))
     print(f"the report is {out}")
     return {"report": str(out)}
