@@ -414,7 +414,7 @@ def _watched(groups: Groups, name: str, title: str, names: Mapping[str, str], pa
                 if len(line.steps):
                     told.append(f"{label}, {ylabel}: from {line.mean[0]:.3g} to {line.mean[-1]:.3g}.")
         if lines:
-            drawings[key] = draw.curves(lines, ylabel, floor=0, size=SIDE)
+            drawings[ylabel] = draw.curves(lines, ylabel, floor=0, size=SIDE)
     if not drawings:
         which = _listed(groups)
         return Figure(

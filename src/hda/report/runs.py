@@ -71,12 +71,16 @@ def add_figures(made: page.Page, figures: Sequence[Figure]) -> None:
 def _figure(figure: Figure) -> str:
     several = len(figure.drawings) > 1
     drawn = [page.figure(drawing, word if several else "") for word, drawing in figure.drawings.items()]
-    galleries = [page.gallery(g.pictures, g.captions, g.title) for g in figure.galleries]
-    return page.part(figure.title, page.paragraph(figure.sentence), page.beside(*drawn), *galleries)
+    shown = page.beside(*drawn) if several else drawn[0]
+    return page.part(figure.title, page.paragraph(figure.sentence), shown, *_shown(figure))
 
 
 def _galleries(figure: Figure) -> list[str]:
-    return [page.paragraph(figure.sentence), *(page.gallery(g.pictures, g.captions, g.title) for g in figure.galleries)]
+    return [page.paragraph(figure.sentence), *_shown(figure)]
+
+
+def _shown(figure: Figure) -> list[str]:
+    return [page.gallery(gallery.pictures, gallery.captions, gallery.title) for gallery in figure.galleries]
 
 
 def _lead(groups: Mapping[str, Sequence[Subject]]) -> str:
