@@ -93,8 +93,9 @@ class Study:
 
     def as_dict(self) -> dict[str, Any]:
         parts = {name: asdict(getattr(self, name)) for name in ("source", "target", "both")}
+        ratio = self.ratio if np.isfinite(self.ratio) else None
         terms = {"f": self.f.as_dict(), "g": self.g.as_dict()}
-        return terms | {"k": parts, "factor": self.factor, "ratio": self.ratio, "fails": self.fails()}
+        return terms | {"k": parts, "factor": self.factor, "ratio": ratio, "fails": self.fails()}
 
 
 def study(f: Pair, h: Pair, ideal: Pair, truth: Pair) -> Study:

@@ -166,15 +166,16 @@ def similarity(groups: Groups) -> Figure:
         "similarity",
         "Cosine similarity along training",
         {"similarity": "mean |cos(G, H)|"},
-        "The paper's falls fast from 1, where G = -H.",
+        {"similarity": " (it falls fast from 1, where G = -H)"},
     )
 
 
 def non_gaussianity(groups: Groups) -> Figure:
     """The watched gaps of kurtosis along training."""
     names = {"independence": "gap between G and F", "independence_heuristic": "gap between G and H"}
-    told = "Kurtosis stands for non-Gaussianity. The paper's gap between G and H grows smaller and smaller."
-    return _watched(groups, "non-gaussianity", "Non-Gaussianity along training", names, told)
+    claims = {"independence_heuristic": " (it grows smaller and smaller)"}
+    lead = "Gaps of kurtosis, which stands for non-Gaussianity."
+    return _watched(groups, "non-gaussianity", "Non-Gaussianity along training", names, claims, lead)
 
 
 def plane(groups: Groups) -> Figure:
@@ -399,8 +400,10 @@ def _each_heuristic(
     )
 
 
-def _watched(groups: Groups, name: str, title: str, names: Mapping[str, str], paper: str) -> Figure:
-    """What the runs have noted of themselves while training."""
+def _watched(
+    groups: Groups, name: str, title: str, names: Mapping[str, str], claims: Mapping[str, str], lead: str = ""
+) -> Figure:
+    """What the runs have noted of themselves while training; of some the paper says that they fall."""
     drawings, told = {}, []
     numbers: dict[str, Any] = {}
     for key, ylabel in names.items():
@@ -412,7 +415,11 @@ def _watched(groups: Groups, name: str, title: str, names: Mapping[str, str], pa
                 line = lines[label] = curves.band(found)
                 numbers.setdefault(key, {})[label] = {"steps": line.steps.tolist(), "mean": line.mean.tolist()}
                 if len(line.steps):
-                    told.append(f"{label}, {ylabel}: from {line.mean[0]:.3g} to {line.mean[-1]:.3g}.")
+                    first, last = line.mean[0], line.mean[-1]
+                    verdict = ""
+                    if key in claims:
+                        verdict = ", as in the paper" if last < first else ", not smaller, other than in the paper"
+                    told.append(f"{label}, {ylabel}: from {first:.3g} to {last:.3g}{verdict}{claims.get(key, '')}.")
         if lines:
             drawings[ylabel] = draw.curves(lines, ylabel, floor=0, size=SIDE)
     if not drawings:
@@ -420,7 +427,7 @@ def _watched(groups: Groups, name: str, title: str, names: Mapping[str, str], pa
         return Figure(
             name, title, f"Nothing to show: {which} {'has' if len(groups) == 1 else 'have'} no heuristic head."
         )
-    return Figure(name, title, f"{paper} {' '.join(told)}", drawings, numbers)
+    return Figure(name, title, " ".join(filter(None, [lead, *told])), drawings, numbers)
 
 
 def _changed(after: Subject, before: Subject, rows: NDArray[np.int64], title: str) -> Gallery:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from hda.analysis.changes import Predicted
 from hda.analysis.outputs import Domains, Pictures, Sight
 from hda.data.images import Images
-from hda.data.tasks import read_origin
 from hda.data.scenario import Answers, Scenario
+from hda.data.tasks import read_origin
 from hda.engine.reporter import Reporter
 from hda.engine.run import PREDICTIONS, TEST_PREDICTIONS, Run
 from hda.engine.selecting import states
