@@ -22,9 +22,11 @@ class Estimate:
     of_scores: Study
     source_pictures: int
     target_pictures: int
+    ideal_accuracy: tuple[float, float]  # of the estimated F*, on source and on target, in percent
 
     def as_dict(self) -> dict[str, Any]:
-        counts = {"source_pictures": self.source_pictures, "target_pictures": self.target_pictures}
+        counts: dict[str, Any] = {"source_pictures": self.source_pictures, "target_pictures": self.target_pictures}
+        counts |= {"ideal_accuracy": self.ideal_accuracy}
         return {"probabilities": self.of_probabilities.as_dict(), "scores": self.of_scores.as_dict()} | counts
 
 
@@ -52,7 +54,9 @@ def estimate(subject: Subject) -> Estimate:
     h = Pair(found.source.heuristic, found.target.heuristic[known])
     ideal = estimated_ideal(Pair(found.source.features, found.target.features[known]), labels, classes)
     truth = Pair(*(np.eye(classes)[part] for part in labels))
-    return Estimate(_bound(f, h, ideal, truth), study(f, h, ideal, ideal), len(labels[0]), len(labels[1]))
+    one, other = (100.0 * float((s.argmax(axis=1) == part).mean()) for s, part in zip(ideal, labels, strict=True))
+    of_scores = study(f, h, ideal, ideal)
+    return Estimate(_bound(f, h, ideal, truth), of_scores, len(labels[0]), len(labels[1]), (one, other))
 
 
 def _bound(f: Pair, h: Pair, ideal: Pair, truth: Pair) -> Study:

@@ -85,6 +85,8 @@ def _estimated(args: argparse.Namespace) -> dict[str, Any]:
     print(
         f"labels of {source} pictures of the source and {target} of the target, each scored by one trained on others."
     )
+    right, there = (f"{accuracy:.1f} %" for accuracy in found.ideal_accuracy)
+    print(f"It tells {right} of the source and {there} of the target; the worse it is, the less the terms say.")
     print("Risks and distances are of class probabilities, so that 1 is the largest; k is of class scores.\n")
     _tell(found.of_probabilities, found.of_scores)
     return {"estimated": True, **found.as_dict()}
