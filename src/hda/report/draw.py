@@ -294,7 +294,7 @@ def reliability(lines: Mapping[str, Reliability], *, title: str, size: tuple[flo
         axes.set_xlabel("confidence (%)")
         axes.set_ylabel("accuracy (%)")
         if len(lines) > 1:
-            axes.legend(loc="lower right")
+            axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(lines), borderaxespad=0.2)
         words = "; ".join(f"{name}: expected calibration error {found.error:.1f} %" for name, found in lines.items())
         return _svg(sheet, f"{title}. {words}")
 
@@ -350,7 +350,8 @@ def _draw_column(axes: Axes, at: float, width: float, found: tuple[float, float]
     axes.bar(at, value, width, color=colour, yerr=deviation or None, capsize=3, ecolor=INK)
     top = value + deviation if value >= 0 else value - deviation
     offset, side = (3, "bottom") if value >= 0 else (-3, "top")
-    said = f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+    size = abs(value)
+    said = f"{value:.1f}" if size >= 10 else f"{value:.2f}" if size >= 0.1 else f"{value:.2g}"
     axes.annotate(said, (at, top), (0, offset), textcoords="offset points", ha="center", va=side, fontsize=9)
 
 

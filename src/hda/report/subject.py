@@ -22,7 +22,6 @@ from hda.errors import UserError
 
 LIMIT = 1000  # pictures of each domain that are looked at
 LIMIT_ALONG = 200  # likewise at each kept checkpoint
-PLACES = ("task", "data", "lists", "source", "target", "labelled", "root")
 FREE = ("seed", "device", "graph", "compile", "resident", "log_every", "checkpoint_every", "keep_checkpoints")
 Given = tuple[Scenario, Answers | None]
 
@@ -144,7 +143,9 @@ class _Seen:
         """
         if self.given is not None:
             return self.given
-        key = repr((run.description["origin"], run.description["fingerprint"], run.settings.fit.seed))
+        origin = run.description["origin"]
+        drawn = run.settings.fit.seed if origin.get("shots") else None
+        key = repr((origin, run.description["fingerprint"], drawn))
         if key not in self.scenarios:
             try:
                 self.scenarios[key] = _scenario(run, self.places)
@@ -168,12 +169,10 @@ class _Seen:
 
 
 def _scenario(run: Run, places: Mapping[str, Any]) -> Given:
-    origin = dict(run.description["origin"])
+    origin = run.description["origin"] | {name: place for name, place in places.items() if place}
     if not (origin.get("source") or origin.get("task")):
-        raise UserError(f"{run.path.name} was trained on pictures in memory, which its folder does not keep")
-    scenario, answers = read_origin(
-        origin | {name: place for name, place in places.items() if place}, run.settings.fit.seed
-    )
+        raise UserError(f"{run.path.name} does not say where its pictures are: give --source and --target")
+    scenario, answers = read_origin(origin, run.settings.fit.seed)
     if not places and scenario.fingerprint() != run.description["fingerprint"]:
         raise UserError(
             f"the pictures have changed since {run.path.name} was trained on them: put them back as they were, "

@@ -106,3 +106,16 @@ def test_the_bound_where_the_ideal_is_known(hda):
     assert hda("bound", "--data", "x").sentence == (
         "--data x says where a run's pictures are: name the run too, or leave it out"
     )
+
+
+def test_a_run_made_in_python_is_told_where_its_pictures_are(hda, here):
+    import hda as package
+
+    scenario = package.Scenario.read("photos", "drawings")
+    quick = {"backbone": "small", "weights": "none", "size": 32, "steps": 2, "batch": 4, "device": "cpu"}
+    package.fit(scenario, out="made", method="hdan", **quick)
+    sentence = hda("figures", "made", "--json").json["figures"]["tsne"]["sentence"]
+    assert sentence == "Made does not say where its pictures are: give --source and --target."
+    told = hda("figures", "made", "--source", "photos", "--target", "drawings", "--json")
+    assert told.json["figures"]["tsne"]["files"]
+    assert "has no true labels" in told.json["figures"]["calibration"]["sentence"]
