@@ -89,13 +89,13 @@ def test_calibration_in_words_and_numbers(subject):
 
 
 def test_without_heuristics_answers_or_a_second_run_a_sentence_stands_for_the_figure(subject):
-    alone = subject("source-only", 0, labels=None, unanswered="it was begun without --evaluate")
+    alone = subject("source-only", 0, labels=None, unanswered="the run was begun without --evaluate")
     found = by_name([alone])
     for name in ("domain-accuracy", "heuristic-size", "cosine-g-h", "cosine-h-h"):
         assert found[name].sentence == "No heuristics to show: source-only has no heuristic head."
         assert not found[name].drawings
     for name in ("calibration", "mistakes"):
-        assert found[name].sentence == "It was begun without --evaluate."
+        assert found[name].sentence == "The run was begun without --evaluate."
     assert "nothing to compare with" in found["classes"].sentence
     assert found["tsne"].drawings
     assert found["proxy-distance"].numbers["source-only"].keys() == {"features", "G"}

@@ -14,7 +14,7 @@ from hda.analysis.curves import Curve, mean_deviation
 from hda.analysis.embedding import tsne
 from hda.report import draw
 from hda.report.draw import Drawing
-from hda.report.subject import Subject
+from hda.report.subject import Subject, sentence
 
 NEAR = 0.1  # cosines up to here count as near 0
 PANELS = 4  # runs whose features are drawn in the plane
@@ -346,7 +346,7 @@ def _pairs(groups: Groups, answered: bool = True) -> tuple[list[tuple[Subject, S
 def _reasons(groups: Groups, what: str) -> str:
     """Why something is not there, for each reason once."""
     said = dict.fromkeys(getattr(subject, what) for found in groups.values() for subject in found)
-    return " ".join(f"{sentence[:1].upper()}{sentence[1:]}." for sentence in said if sentence)
+    return " ".join(sentence(words) for words in said if words)
 
 
 # What several figures share.

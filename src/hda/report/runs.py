@@ -9,7 +9,7 @@ from hda.analysis import curves
 from hda.analysis.curves import mean_deviation
 from hda.report import draw, page, provenance
 from hda.report.figures import Figure, grouped
-from hda.report.subject import FREE, Subject
+from hda.report.subject import FREE, Subject, sentence
 
 CURVES = {
     "target_accuracy": ("Accuracy on the target", "accuracy (%)"),
@@ -110,7 +110,7 @@ def _result(groups: Mapping[str, Sequence[Subject]]) -> list[str]:
     without = sorted(
         {subject.unanswered for found in groups.values() for subject in found if _accuracy(subject) is None}
     )
-    return [*parts, *(page.paragraph(f"{sentence[:1].upper()}{sentence[1:]}.") for sentence in without if sentence)]
+    return [*parts, *(page.paragraph(sentence(words)) for words in without if words)]
 
 
 def _along(groups: Mapping[str, Sequence[Subject]]) -> list[str]:

@@ -87,6 +87,9 @@ def gather(
         places: where the pictures are now, by the names of `hda fit`, if not where the runs found them.
         given: the scenario, and the answers if they are to be measured with, of runs on pictures in memory.
         reporter: is told how it gets on.
+
+    Raises:
+        UserError: the pictures are not at the places given.
     """
     reporter, seen = reporter or Reporter(), _Seen(limit, places or {}, given)
     subjects = []
@@ -119,6 +122,12 @@ def labels(runs: Sequence[Run]) -> list[str]:
         name if len(of[name]) == 1 else runs[kinds.index(kind)].path.name
         for name, kind in zip(names, kinds, strict=True)
     ]
+
+
+def sentence(words: str) -> str:
+    """Words as a sentence: with a full stop and, unless a name comes first, a capital."""
+    whole = f"{words[:1].upper()}{words[1:]}" if words.split(" ")[0] in ("the", "no", "a", "an") else words
+    return f"{whole}."
 
 
 def _kind(run: Run) -> str:
@@ -201,6 +210,8 @@ def _answer(subject: Subject, seen: _Seen) -> None:
     try:
         scenario, answers = seen.scenario(run)
     except UserError as error:
+        if seen.places:  # a mistake of the words given now, not of the past
+            raise
         subject.unseen = str(error)
         subject.unanswered = subject.unanswered or str(error)
         return

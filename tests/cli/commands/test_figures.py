@@ -35,7 +35,7 @@ def test_figures_of_two_runs_are_files_and_numbers(hda, measured):
 def test_a_run_begun_without_evaluate_never_shows_target_labels(hda, run):
     found = hda("figures", run, "--json").json["figures"]
     for name in ("calibration", "mistakes"):
-        assert found[name]["sentence"] == "Run was begun without --evaluate, so no target label is looked at."
+        assert found[name]["sentence"] == "run was begun without --evaluate, so no target label is looked at."
     assert "at least 8 rows of each, got 6" in found["domain-accuracy"]["sentence"]
     assert (run / "figures" / "tsne.png").exists()
 
@@ -51,8 +51,10 @@ def test_pictures_that_have_moved_are_told_and_found_where_they_are_said_to_be(h
     places = ("--source", "elsewhere/photos", "--target", "elsewhere/drawings")
     assert hda("figures", "hdan", "--json", *places).json["figures"]["tsne"]["files"]
     shutil.rmtree("elsewhere/drawings/leaf")
-    sentence = hda("figures", "hdan", "--json", *places).json["figures"]["tsne"]["sentence"]
-    assert "their classes or their names are others" in sentence
+    drawn = sorted(Path("hdan").rglob("*"))
+    assert "their classes or their names are others" in hda("figures", "hdan", *places).sentence
+    assert "nowhere" in hda("figures", "hdan", "--source", "nowhere").sentence
+    assert sorted(Path("hdan").rglob("*")) == drawn
 
 
 def test_pictures_that_have_changed_are_told(hda, measured):
@@ -115,7 +117,7 @@ def test_a_run_made_in_python_is_told_where_its_pictures_are(hda, here):
     quick = {"backbone": "small", "weights": "none", "size": 32, "steps": 2, "batch": 4, "device": "cpu"}
     package.fit(scenario, out="made", method="hdan", **quick)
     sentence = hda("figures", "made", "--json").json["figures"]["tsne"]["sentence"]
-    assert sentence == "Made does not say where its pictures are: give --source and --target."
+    assert sentence == "made does not say where its pictures are: give --source and --target."
     told = hda("figures", "made", "--source", "photos", "--target", "drawings", "--json")
     assert told.json["figures"]["tsne"]["files"]
     assert "has no true labels" in told.json["figures"]["calibration"]["sentence"]
