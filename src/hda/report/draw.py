@@ -313,7 +313,7 @@ def differences(values: Mapping[str, float], xlabel: str, *, title: str) -> Draw
         axes.set_ylim(many - 0.4, -0.6)
         axes.set_xlabel(_readable(xlabel))
         ends = "; ".join(f"{name} {values[name]:+.1f}" for name in dict.fromkeys([*names[:3], *names[-3:]]))
-        return _svg(sheet, f"{title}. {ends}")
+        return _svg(sheet, f"{title}. {ends}", natural=many > 20)
 
 
 def gallery(pictures: Sequence[NDArray[np.uint8]], captions: Sequence[str], *, title: str, across: int = 6) -> Drawing:
@@ -328,8 +328,12 @@ def gallery(pictures: Sequence[NDArray[np.uint8]], captions: Sequence[str], *, t
         for axes in places:
             axes.set_axis_off()
         for axes, picture, caption in zip(places, pictures, captions, strict=False):
+            axes.set_axis_on()
+            axes.set_xticks([])
+            axes.set_yticks([])
+            axes.spines[:].set_visible(False)
             axes.imshow(picture)
-            axes.set_title(_readable(caption), fontsize=7.5, y=-0.03, va="top")
+            axes.set_xlabel(_readable(caption), fontsize=7.5, labelpad=2)
         return _svg(sheet, title)
 
 
