@@ -23,7 +23,22 @@ from hda.errors import ProcessLostError, SettingError, UnmetError, UserError, ne
 
 ABOUT = """Domain adaptation for image classifiers: train on labelled pictures of one kind, classify unlabelled pictures of
 another. `hda demo` shows it in two minutes; `hda fit --source LABELLED --target UNLABELLED` does it with your pictures."""
-ORDER = ("demo", "fit", "predict", "evaluate", "report", "tune", "bench", "table", "speed", "data", "list", "doctor")
+ORDER = (
+    "demo",
+    "fit",
+    "predict",
+    "evaluate",
+    "report",
+    "figures",
+    "bound",
+    "tune",
+    "bench",
+    "table",
+    "speed",
+    "data",
+    "list",
+    "doctor",
+)
 TOGETHER = ("fit",)  # commands that several processes do together
 USER_ERROR, LOST, INTERRUPTED = 2, 1, 130
 
