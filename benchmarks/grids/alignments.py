@@ -8,10 +8,9 @@ from hda.bench import Job
 TASK = "office-home:Art->Clipart"
 ALIGNMENTS = ("adversarial", "conditional-adversarial", "mmd", "jmmd", "mdd", "mcd", "mcc", "bnm", "coral")
 
+COMMON = {"backbone": "resnet50", "steps": 2000}
 JOBS = [
-    Job(TASK, "hdan", 0, f"{head}+{alignment}", settings={
-        "backbone": "resnet50", "steps": 2000, "head": head, "alignment": alignment,
-    })
+    Job(TASK, "hdan", settings={**COMMON, "head": head, "alignment": alignment})
     for alignment in ALIGNMENTS
     for head in ("plain", "heuristic")
-]  # fmt: skip
+]

@@ -114,3 +114,10 @@ def test_a_file_that_is_no_grid_is_told(tmp_path, text, sentence):
         read(path)
     with pytest.raises(UserError, match=r"none\.py does not exist: give a Python file with a GRID"):
         read(tmp_path / "none.py")
+
+
+def test_a_run_with_another_head_or_alignment_is_called_after_both():
+    job = Job("office-home:Art->Clipart", "hdan", settings={"alignment": "mcd"})
+    assert job.whole == "heuristic+mcd"
+    assert job.title == "heuristic+mcd Art->Clipart seed 0"
+    assert Job("office-home:Art->Clipart", "mcd").whole == "mcd"

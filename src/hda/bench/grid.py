@@ -10,6 +10,7 @@ from typing import Any
 
 from hda.bench.paper import Column, Line, PaperTable
 from hda.errors import UserError, unknown
+from hda.methods.aligned import method_class
 from hda.registry import registered
 
 
@@ -32,16 +33,22 @@ class Job:
         return self.task.partition(":")[2] or self.task
 
     @property
+    def whole(self) -> str:
+        """What rows call the method: with another head or alignment, the two of them."""
+        parts = [self.settings.get(name) for name in ("head", "alignment")]
+        return method_class(self.method, *parts).name if any(parts) else self.method
+
+    @property
     def title(self) -> str:
         """The run in a few words."""
-        words = [self.method, *([f"({self.variant})"] if self.variant else []), self.name]
+        words = [self.whole, *([f"({self.variant})"] if self.variant else []), self.name]
         words += [f"{self.shots}-shot"] if self.shots else []
         return " ".join([*words, f"seed {self.seed}"])
 
     @property
     def called(self) -> str:
         """The method and the variant, as a grid calls them."""
-        return " ".join(filter(None, (self.method, self.variant)))
+        return " ".join(filter(None, (self.whole, self.variant)))
 
     @property
     def options(self) -> dict[str, Any]:

@@ -435,7 +435,7 @@ def _wait_for(folder: Path) -> None:
 
 
 def _slug(job: Job) -> str:
-    words = "-".join([job.method, *([job.variant] if job.variant else []), job.name.replace("->", "-"), str(job.seed)])
+    words = "-".join([job.whole, *([job.variant] if job.variant else []), job.name.replace("->", "-"), str(job.seed)])
     shots = f"-{job.shots}shot" if job.shots else ""
     return re.sub(r"[^\w.,+=-]+", "-", words + shots).strip("-")
 

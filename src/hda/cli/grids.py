@@ -196,10 +196,10 @@ def _show(bench: Bench, planned: Sequence[Planned], cluster: Any) -> dict[str, f
     from hda.cli.text import table
 
     done, begun = sum(one.done for one in planned), sum(one.share > 0 and not one.done for one in planned)
-    counts = Counter((one.job.method, one.job.variant) for one in planned)
+    counts = Counter((one.job.whole, one.job.variant) for one in planned)
     rows = []
     for (method, variant), runs in counts.items():
-        own = [one for one in planned if (one.job.method, one.job.variant) == (method, variant)]
+        own = [one for one in planned if (one.job.whole, one.job.variant) == (method, variant)]
         tasks, seeds = {(one.job.task, one.job.shots) for one in own}, {one.job.seed for one in own}
         name = f"{method} ({variant})" if variant else method
         finished = sum(one.done for one in own)
@@ -301,7 +301,7 @@ def _result(
     runs = [
         {
             "task": one.job.task,
-            "method": one.job.method,
+            "method": one.job.whole,
             "variant": one.job.variant,
             "shots": one.job.shots,
             "seed": one.job.seed,
