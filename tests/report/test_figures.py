@@ -142,7 +142,7 @@ def test_the_headline_is_one_sentence(make_run):
 
     two = groups(hdan=68.04, mcd=61.96)
     assert headline(two) == "hdan comes to 68.0 % on typed->handwritten, 6.0 points above mcd (62.0 %)"
-    assert headline(groups(safn=None)) == "1 kinds of runs on typed->handwritten, of which no accuracy is known"
+    assert headline(groups(safn=None)) == "1 kind of runs on typed->handwritten, of which no accuracy is known"
 
 
 def test_runs_are_named_by_what_tells_them_apart(make_run):
@@ -150,6 +150,10 @@ def test_runs_are_named_by_what_tells_them_apart(make_run):
     other = make_run("hdan", 2)
     other.description["settings"]["method"] = {"heuristics": 5}
     assert labels([make_run("hdan", 3), other]) == ["hdan-3", "hdan-2"]
+    few = make_run("hdan", 4)
+    few.description["images"] = {"source": 4000, "labelled": 30, "target": 1767}
+    alone = labels([make_run("hdan", 5), few])
+    assert alone == ["hdan, typed->handwritten", "hdan, typed->handwritten with 30 labelled"]
 
 
 def test_a_drawing_is_written_as_svg_and_as_png(tmp_path):

@@ -42,7 +42,8 @@ def headline(groups: Mapping[str, Sequence[Subject]]) -> str:
     tasks = {subject.task for found in groups.values() for subject in found}
     where = f" on {tasks.pop()}" if len(tasks) == 1 else ""
     if not means:
-        return f"{len(groups)} kinds of runs{where}, of which no accuracy is known"
+        kinds = "1 kind" if len(groups) == 1 else f"{len(groups)} kinds"
+        return f"{kinds} of runs{where}, of which no accuracy is known"
     best = max(means, key=lambda label: means[label])
     if len(means) == 1:
         return f"{best} comes to {means[best]:.1f} %{where}"
