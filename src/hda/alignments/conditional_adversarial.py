@@ -67,9 +67,19 @@ class ConditionalAdversary(Alignment):
 
     @classmethod
     def of(cls, place: Place, settings: Any) -> Alignment:
+        return cls(**cls.options(place, settings))
+
+    @classmethod
+    def options(cls, place: Place, settings: Any) -> dict[str, Any]:
+        """What the alignment is made with in that place; a subclass adds its own."""
         s = settings
-        join = MultilinearMap(place.width, place.classes, s.multilinear_limit, s.multilinear_width)
-        return cls(join, s.discriminator_width, s.discriminator_dropout, s.reversal_horizon, s.entropy_conditioning)
+        return {
+            "join": MultilinearMap(place.width, place.classes, s.multilinear_limit, s.multilinear_width),
+            "hidden": s.discriminator_width,
+            "dropout": s.discriminator_dropout,
+            "horizon": s.reversal_horizon,
+            "conditioned": s.entropy_conditioning,
+        }
 
     def terms(self, seen: Seen) -> Losses:
         return Losses(transfer=self(seen.features, seen.logits, sides(seen.batch), seen.progress.iteration))

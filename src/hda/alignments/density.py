@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hda.alignments.base import Alignment, Place, Seen
+from hda.alignments.base import Place, Seen
 from hda.alignments.conditional_adversarial import ConditionalAdversary
 from hda.batch import Losses
 from hda.losses import density_divergence
@@ -43,17 +43,8 @@ class TightMatch(ConditionalAdversary):
         self.weight, self.tight = weight, tight
 
     @classmethod
-    def of(cls, place: Place, settings: Any) -> Alignment:
-        s = settings
-        return cls(
-            MultilinearMap(place.width, place.classes, s.multilinear_limit, s.multilinear_width),
-            s.density_weight,
-            s.tight_weight,
-            hidden=s.discriminator_width,
-            dropout=s.discriminator_dropout,
-            horizon=s.reversal_horizon,
-            conditioned=s.entropy_conditioning,
-        )
+    def options(cls, place: Place, settings: Any) -> dict[str, Any]:
+        return super().options(place, settings) | {"weight": settings.density_weight, "tight": settings.tight_weight}
 
     def terms(self, seen: Seen) -> Losses:
         scaled = seen.features.softmax(dim=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hda.alignments.base import Alignment, Place, Seen
+from hda.alignments.base import Place, Seen
 from hda.alignments.conditional_adversarial import ConditionalAdversary
 from hda.batch import Losses
 from hda.losses import spectral_penalty
@@ -44,17 +44,11 @@ class SpectralPenalty(ConditionalAdversary):
         self.count, self.weight = count, weight
 
     @classmethod
-    def of(cls, place: Place, settings: Any) -> Alignment:
-        s = settings
-        return cls(
-            MultilinearMap(place.width, place.classes, s.multilinear_limit, s.multilinear_width),
-            s.singular_values,
-            s.spectral_weight,
-            hidden=s.discriminator_width,
-            dropout=s.discriminator_dropout,
-            horizon=s.reversal_horizon,
-            conditioned=s.entropy_conditioning,
-        )
+    def options(cls, place: Place, settings: Any) -> dict[str, Any]:
+        return super().options(place, settings) | {
+            "count": settings.singular_values,
+            "weight": settings.spectral_weight,
+        }
 
     def terms(self, seen: Seen) -> Losses:
         labelled, target = seen.labelled(seen.features), seen.target(seen.features)
