@@ -85,5 +85,5 @@ def sides(batch: Batch) -> tuple[slice, slice]:
 def side_of_rows(like: Tensor, sides: tuple[slice, slice]) -> Tensor:
     """1 for the rows of the first side, 0 for those of the second: (rows,)."""
     numbers = like.new_zeros(len(like))
-    numbers[sides[0]] = 1.0
+    numbers[sides[0]].fill_(1.0)  # assigned, older PyTorch would make a tensor from the number
     return numbers
