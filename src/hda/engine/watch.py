@@ -7,6 +7,7 @@ message from the dead: in a library that hears no signal, or for a GPU.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import select
@@ -56,7 +57,10 @@ class Watch:
         self._signals: int | None = None
         self._fate: int | None = None  # exit code of the process that told the user
         self._gone = False  # the store
-        threading.Thread(target=self._live, name="watch", daemon=True).start()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._live, name="watch", daemon=True)
+        self._thread.start()
+        atexit.register(self._stop)
 
     def room(self) -> Store:
         """A store of its own for a group of processes."""
@@ -117,11 +121,16 @@ class Watch:
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)  # is written to even where Python cannot run
         self._signals = reading
 
+    def _stop(self) -> None:
+        """End the thread before the interpreter does: ended within the store's code, it would take the process down."""
+        self._over.set()
+        self._thread.join(GRACE)
+
     # The thread
 
     def _live(self) -> None:
         count = 0
-        while True:
+        while not self._over.is_set():
             count += 1
             if self._terminated():
                 self._end(self._inquire() or f"stopped by a signal: {self.remedy}", TERMINATED)
@@ -153,7 +162,7 @@ class Watch:
     def _terminated(self) -> bool:
         """Whether SIGTERM comes before the next count."""
         if self._signals is None:
-            time.sleep(BEAT)
+            self._over.wait(BEAT)
             return False
         ready, _, _ = select.select([self._signals], [], [], BEAT)
         return bool(ready) and signal.SIGTERM in os.read(self._signals, 64)
@@ -197,8 +206,8 @@ class Watch:
         """Another process told the user: end alike, if the main thread does not by itself."""
         if self._telling.locked():  # it was this one, which waits for the others to hear of it
             return
-        time.sleep(GRACE)
-        self._leave(code)
+        if not self._over.wait(GRACE):
+            self._leave(code)
 
     def _leave(self, code: int) -> None:
         if sys.stdout.isatty():
