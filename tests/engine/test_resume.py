@@ -218,14 +218,14 @@ def test_a_kill_while_the_folder_is_made_leaves_the_way_free(act, apart, whole, 
 
 
 def test_ctrl_c_and_a_kill_from_outside_at_any_moment(words, interrupt, apart, tmp_path, outcome):
-    often = ("--steps", 200, "--evaluate-every", 1, "--checkpoint-every", 10, "--log-every", 5)
+    often = ("--steps", 400, "--evaluate-every", 1, "--checkpoint-every", 10, "--log-every", 5)
     run = tmp_path / "run"
-    code, err = interrupt(words(run, *often), "step 25 of 200: target accuracy", signal.SIGINT)
+    code, err = interrupt(words(run, *often), "step 25 of 400: target accuracy", signal.SIGINT)
     assert code == 130
     assert err.splitlines()[-1].startswith("hda: interrupted")
     assert "Traceback" not in err
     assert hda.Run(run).result is None
-    code, _ = interrupt(words(run, *often, "--resume"), "step 60 of 200: target accuracy", signal.SIGKILL)
+    code, _ = interrupt(words(run, *often, "--resume"), "step 60 of 400: target accuracy", signal.SIGKILL)
     assert code == -signal.SIGKILL
     assert hda.Run(run).result is None
     ended = apart(words=["fit", "--resume", "--out", str(run), "--json"])
@@ -236,7 +236,7 @@ def test_ctrl_c_and_a_kill_from_outside_at_any_moment(words, interrupt, apart, t
     assert f"resumed at step {told['resumed_from']}" in ended.out
     assert apart(words=words(tmp_path / "whole", *often)).code == 0
     assert outcome(run) == outcome(tmp_path / "whole")
-    assert len(outcome(run)["metrics.jsonl"]) == 241  # 200 accuracies; losses at step 1 and every fifth
+    assert len(outcome(run)["metrics.jsonl"]) == 481  # 400 accuracies; losses at step 1 and every fifth
 
 
 def test_a_finished_run_says_so_and_stays_as_it_is(words, apart, tmp_path):
