@@ -293,10 +293,10 @@ def _uneven(rows: Sequence[Row]) -> list[str]:
     precisions = sorted({str(row["precision"]) for row in rows if row.get("precision")})
     if len(precisions) > 1:
         notes.append(f"not all of one precision: {_list(precisions)}")
-    for what in ("backbone", "steps"):
+    for what, told in (("backbone", "backbone"), ("steps", "length")):
         different = sorted({str(row[what]) for row in rows if row.get(what)})
         if len(different) > 1:
-            notes.append(f"not all of one {what.rstrip('s') if what == 'backbone' else 'length'}: {_list(different)}")
+            notes.append(f"not all of one {told}: {_list(different)}")
     return notes
 
 

@@ -103,11 +103,8 @@ def batch_norm_of_equal_groups(
         raise ValueError(f"expected more than one value per channel and group to train on, got {tuple(x.shape)}")
     var, mean = torch.var_mean(parts, around, correction=0, keepdim=True)
     if running_mean is not None and running_var is not None:
-        with torch.no_grad():
-            unbiased = var.reshape(groups, -1) * (count / (count - 1))
-            for group_mean, group_var in zip(mean.reshape(groups, -1), unbiased, strict=True):
-                running_mean.lerp_(group_mean.to(running_mean.dtype), momentum)
-                running_var.lerp_(group_var.to(running_var.dtype), momentum)
+        unbiased = var.detach().reshape(groups, -1) * (count / (count - 1))
+        _follow(running_mean, running_var, mean.reshape(groups, -1), unbiased, momentum)
     channels = [1, 1, -1] + [1] * (parts.dim() - 3)
     scale = torch.rsqrt(var + eps)
     if weight is not None:
@@ -155,11 +152,7 @@ def synchronised_batch_norm(
     apart = [part - centre[:, None] for part, centre in zip(parts, mean, strict=True)]
     var = total(torch.stack([part.square().sum(1) for part in apart])) / count
     if running_mean is not None and running_var is not None:
-        with torch.no_grad():
-            unbiased = var * (count / (count - 1))
-            for group_mean, group_var in zip(mean, unbiased, strict=True):
-                running_mean.lerp_(group_mean.to(running_mean.dtype), momentum)
-                running_var.lerp_(group_var.to(running_var.dtype), momentum)
+        _follow(running_mean, running_var, mean, var.detach() * (count / (count - 1)), momentum)
     scale = torch.rsqrt(var + eps)
     if weight is not None:
         scale = scale * weight
@@ -167,6 +160,14 @@ def synchronised_batch_norm(
     if bias is not None:
         out = out + bias[:, None]
     return torch.unflatten(out, 1, (x.shape[0], *x.shape[2:])).transpose(0, 1).to(x.dtype)
+
+
+def _follow(running_mean: Tensor, running_var: Tensor, means: Tensor, variances: Tensor, momentum: float) -> None:
+    """Move the running statistics towards those of each group in turn: (channels,) each, (groups, channels)."""
+    with torch.no_grad():
+        for mean, var in zip(means, variances, strict=True):
+            running_mean.lerp_(mean.to(running_mean.dtype), momentum)
+            running_var.lerp_(var.to(running_var.dtype), momentum)
 
 
 def synchronisable(layer: _BatchNorm) -> bool:
