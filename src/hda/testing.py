@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from hda import backbones
@@ -331,6 +332,36 @@ def losses_never_wait_for_the_device_and_never_change_shape(case: Case) -> None:
             method.after_step(PROGRESS)
 
 
+def losses_stay_on_the_device_of_the_batch(case: Case) -> None:
+    """On a GPU that is only imagined, so that `torch.arange(rows)` without its device is found where there is none."""
+    method, batch, imagined = case.method().train(), case.batch(), FakeTensorMode()
+
+    def there(tensor: Tensor) -> Tensor:
+        fake = imagined.from_tensor(tensor.detach())
+        with imagined:
+            return fake.to("cuda")
+
+    for module in method.modules():
+        for name, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
+            setattr(module, name, torch.nn.Parameter(there(parameter), parameter.requires_grad))
+        for name, buffer in module.named_buffers(recurse=False, remove_duplicate=False):
+            setattr(module, name, there(buffer))
+    images = tuple(there(image) for image in batch.images)
+    batch = dataclasses.replace(batch, images=images, labels=there(batch.labels), domains=there(batch.domains))
+    progress = Progress(there(PROGRESS.iteration), PROGRESS.steps)
+    try:
+        with imagined:
+            for phase in method.phases():
+                losses = phase.losses(batch, progress)
+                strays = [name for name, value in {**losses, **losses.watched}.items() if not value.is_cuda]
+                assert not strays, f"{strays[0]} is not on the device of the batch"
+            with torch.no_grad():
+                method.after_step(progress)
+                assert method.eval()(images[0]).is_cuda, "predictions are not on the device of the pictures"
+    except (RuntimeError, TypeError) as error:  # of whatever met a tensor that lies elsewhere
+        raise AssertionError(f"it leaves the device of the batch: {str(error).partition(chr(10))[0]}") from error
+
+
 def what_is_watched_carries_no_gradient(case: Case) -> None:
     for losses in of_phases(case.method(), case.batch()):
         assert not any(value.requires_grad for value in losses.watched.values()), "what is watched has a gradient"
@@ -555,6 +586,7 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
     losses_and_gradients_are_finite_and_reach_every_parameter,
     losses_are_a_pure_function_of_the_batch,
     losses_never_wait_for_the_device_and_never_change_shape,
+    losses_stay_on_the_device_of_the_batch,
     what_is_watched_carries_no_gradient,
     losses_are_finite_in_half_precision,
     every_visible_label_counts,

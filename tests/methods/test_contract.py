@@ -131,6 +131,15 @@ class Backwards(Mine):
         return Losses(classification=-super().losses(batch, progress)["classification"])
 
 
+class Elsewhere(Mine):
+    """Makes its weights of the rows on the CPU, wherever the batch is."""
+
+    def losses(self, batch, progress):
+        logits = self.head(self.embed(batch, batch.labelled))
+        weights = torch.full((batch.layout.labelled, 1), 1.0)
+        return Losses(classification=cross_entropy(weights * logits, batch.labels))
+
+
 class Unnamed(Mine):
     def losses(self, batch, progress):
         return Losses(other=super().losses(batch, progress)["classification"])
@@ -155,6 +164,7 @@ class Shares(Mine):
         (Crowd, "a_prediction_depends_on_its_picture_alone", "not close"),
         (Blind, "every_visible_label_counts", "the label of row 0 is unused"),
         (Backwards, "it_learns_on_a_small_shift", "of the labelled rows"),
+        (Elsewhere, "losses_stay_on_the_device_of_the_batch", "leaves the device"),
         (Unnamed, "it_learns_on_a_small_shift", "called classification"),
         (Shares, "settings_have_names_of_their_own", "lr"),
     ],
