@@ -1,3 +1,4 @@
+import mmap
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,6 +49,8 @@ def test_a_bank_is_its_sets_one_after_the_other(arrays):
     np.testing.assert_array_equal(out, whole[rows])
     assert bank.bytes == whole.nbytes
     assert bank.edge == 4
+    assert len(bank) == 16
+    np.testing.assert_array_equal(bank.part(4, 14), whole[4:14])  # across three borders
 
 
 def test_a_bank_goes_to_a_device_whole(arrays):
@@ -140,3 +143,13 @@ def test_memory_is_bounded_however_large_the_store_is(tmp_path, monkeypatch):
         assert (out == (rows % 256)[:, None, None, None]).all()
         highest = max(highest, resident_of_files() - before)
     assert highest < 2**27  # the system maps up to 2 MiB around what is read, so 64 MiB for two reads of 16
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_DONTNEED"), reason="the system cannot be asked to let go")
+def test_what_is_predicted_is_let_go_of_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(feeder, "HELD", 100)
+    values = np.memmap(tmp_path / "rows", np.uint8, "w+", shape=(6, 4, 4, 3))
+    asked = []
+    values._mmap = SimpleNamespace(madvise=asked.append)
+    assert Bank([values]).part(1, 5).shape == (4, 4, 4, 3)
+    assert asked == [mmap.MADV_DONTNEED]

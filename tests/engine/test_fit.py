@@ -16,6 +16,7 @@ import hda
 from hda.data.images import LabelledImages, from_arrays
 from hda.data.scenario import Answers, Scenario
 from hda.engine import fit as module
+from hda.engine.feeder import Bank
 from hda.engine.fit import default_folder
 from hda.engine.reporter import Reporter
 from hda.engine.settings import Settings
@@ -106,6 +107,16 @@ def test_accuracy_is_measured_with_answers_and_absent_without(task, run):
     steps, values = measured.curve("target_accuracy")
     assert steps.tolist() == [5, 10]
     assert values[-1] == measured.result["target_accuracy"]
+
+
+def test_what_is_predicted_is_read_so_that_memory_stays_bounded(task, run, monkeypatch):
+    parts = []
+    real = Bank.part
+    monkeypatch.setattr(Bank, "part", lambda bank, *span: parts.append((len(bank), *span)) or real(bank, *span))
+    scenario, answers = task()
+    test = dataclasses.replace(answers.select(range(10)), images=scenario.target.select(range(10)))
+    run(scenario, evaluate=test, evaluate_every=100)
+    assert set(parts) == {(10, 0, 10), (70, 40, 70)}  # of the test part; of the target, which lies behind the source
 
 
 def test_answers_of_other_pictures_are_refused(task, run, tmp_path):

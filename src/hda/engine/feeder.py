@@ -29,6 +29,9 @@ class Bank:
         self.edge = arrays[0].shape[1]
         self._read = 0  # bytes, since the maps were let go of
 
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
     @property
     def bytes(self) -> int:
         return sum(array.nbytes for array in self.arrays)
@@ -46,9 +49,15 @@ class Bank:
                 out[mine] = array[wanted]
         self._count(out.nbytes)
 
+    def part(self, start: int, stop: int) -> np.ndarray:
+        """A copy of those pictures, one after the other."""
+        copied = np.empty((stop - start, self.edge, self.edge, 3), dtype=np.uint8)
+        self.gather(np.arange(start, stop), copied)
+        return copied
+
     def to(self, device: torch.device) -> Tensor:
         """All pictures as one tensor on the device, copied in pieces."""
-        whole = torch.empty((int(self.starts[-1]), self.edge, self.edge, 3), dtype=torch.uint8, device=device)
+        whole = torch.empty((len(self), self.edge, self.edge, 3), dtype=torch.uint8, device=device)
         for array, start in zip(self.arrays, self.starts, strict=False):
             for i in range(0, len(array), 1024):
                 piece = np.array(array[i : i + 1024])

@@ -156,7 +156,7 @@ class Material:
     bank: Bank  # all sources, the labelled target, the target
     edge: int
     held_out: np.ndarray  # rows of the bank that are pictures of a source held out of training
-    test: np.ndarray | None = None  # the target's test part, where there is one: never in the bank
+    test: Bank | None = None  # the target's test part, where there is one: never in the bank
 
     @classmethod
     def read(
@@ -184,7 +184,7 @@ class Material:
             raise UserError("no picture of the source can be held out: every class has a single one, give more")
         test = load(answers.images) if answers and answers.images else None
         found = answers.select((test or target).kept) if answers else None
-        return cls(kept, found, Bank(arrays), edge, held, test.array if test else None)
+        return cls(kept, found, Bank(arrays), edge, held, Bank([test.array]) if test else None)
 
     @property
     def labels(self) -> np.ndarray:
@@ -208,7 +208,7 @@ class Material:
     @property
     def trained_on(self) -> np.ndarray:
         """Rows of the bank that training may draw, in order."""
-        return np.setdiff1d(np.arange(int(self.bank.starts[-1])), self.held_out, assume_unique=True)
+        return np.setdiff1d(np.arange(len(self.bank)), self.held_out, assume_unique=True)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -423,14 +423,14 @@ class Training:
     def _predict(self, test: Images | None = None) -> Predictions:
         """Class probabilities of every picture of the target, or of its test part, as the method is now."""
         target = test or self.material.scenario.target
-        first = int(self.material.bank.starts[-1]) - len(target)
-        arrays = self.material.bank.arrays[-1] if test is None else self.material.test
-        assert arrays is not None
+        bank = self.material.bank if test is None else self.material.test
+        assert bank is not None
+        first = len(bank) - len(target)
 
         def pictures(start: int, stop: int) -> Tensor:
             if self.resident is not None and test is None:
                 return self.resident[first + start : first + stop]
-            return torch.from_numpy(np.array(arrays[start:stop])).to(self.device)
+            return torch.from_numpy(bank.part(first + start, first + stop)).to(self.device)
 
         def look(own: slice) -> tuple[Tensor]:
             def shifted(start: int, stop: int) -> Tensor:
