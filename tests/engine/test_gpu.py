@@ -22,7 +22,7 @@ from hda.data.samplers import Sampler
 from hda.engine.feeder import Bank, Feeder
 from hda.engine.reporter import Reporter
 from hda.engine.step import kept
-from hda.registry import registered
+from hda.registry import lookup, registered
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 
@@ -63,6 +63,24 @@ def test_a_captured_step_does_what_the_eager_one_does(method, scenario, tmp_path
     assert_close(weights(eager), weights(graph), 2e-3)
     for before, after in zip(eager.records, graph.records, strict=True):
         assert before["total"] == pytest.approx(after["total"], rel=1e-3, abs=1e-4)
+
+
+def test_a_step_that_waits_for_the_host_runs_eagerly_and_like_any_other(scenario, tmp_path, monkeypatch, caplog):
+    hdan = lookup("methods", "hdan")
+    losses, options = hdan.losses, {**SHORT, "steps": 10, "precision": "fp32", "compile": False}
+    eager = hda.fit(scenario, out=tmp_path / "eager", graph=False, **options)
+
+    def waiting(self, batch, progress):
+        found = losses(self, batch, progress)
+        found.total.item()
+        return found
+
+    monkeypatch.setattr(hdan, "losses", waiting)
+    with caplog.at_level(logging.INFO, logger="hda"):
+        fallen = hda.fit(scenario, out=tmp_path / "fallen", graph=True, **options)
+    assert caplog.messages[0].startswith("the step cannot be recorded as a CUDA graph and runs eager: ")
+    assert caplog.messages[1].endswith("fp32, eager")
+    assert_close(weights(eager), weights(fallen), 2e-3)
 
 
 @pytest.mark.parametrize("method", ["hdan", "mcd"])

@@ -9,7 +9,15 @@ from torch.nn import functional as F
 
 from hda.backbones import create
 from hda.batch import Layout
-from hda.engine.step import Kept, Step, build_method, compile_backbones, prepare, random_numbers
+from hda.engine.step import (
+    Kept,
+    Step,
+    build_method,
+    compile_backbones,
+    prepare,
+    random_numbers,
+    release_random_numbers,
+)
 from hda.methods.base import Losses, Method, Phase
 from hda.recipes.adamw import AdamW
 from hda.recipes.sgd import SGD
@@ -326,6 +334,39 @@ def test_on_a_cpu_a_step_runs_eagerly_whatever_is_asked(caplog):
     assert not step.captured
     assert step.method.training
     assert caplog.messages == []
+
+
+def test_a_step_that_cannot_be_recorded_says_why_in_a_sentence_and_runs_eagerly(monkeypatch, caplog):
+    def fail():
+        try:
+            raise RuntimeError("a copy waits for the host\nand so on")
+        finally:
+            raise RuntimeError("operation failed due to a previous error during capture")
+
+    step = line()
+    before = copied(step)
+    monkeypatch.setattr(step, "_record", fail)
+    assert not step.capture()
+    assert caplog.messages == ["the step cannot be recorded as a CUDA graph and runs eager: a copy waits for the host"]
+    assert same(step.tensors(), before)
+    step.run()
+    assert step.progress.iteration == 1
+
+
+def test_a_generator_that_a_failed_recording_holds_is_given_a_state_of_its_own(monkeypatch):
+    class Generator:
+        state = "held"
+
+        def clone_state(self):
+            return "free"
+
+        def graphsafe_set_state(self, state):
+            self.state = state
+
+    generators = (Generator(), Generator())
+    monkeypatch.setattr(torch.cuda, "default_generators", generators)
+    release_random_numbers(torch.device("cuda", 1))
+    assert [generator.state for generator in generators] == ["held", "free"]
 
 
 def test_a_captured_step_is_prepared_without_being_captured_again():

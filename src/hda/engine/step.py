@@ -82,7 +82,9 @@ class Step:
             try:
                 self._graph = self._record()
             except RuntimeError as error:
-                reason = str(error).partition("\n")[0]
+                if self.device.type == "cuda":
+                    release_random_numbers(self.device)
+                reason = _cause(error).partition("\n")[0]
                 log.warning("the step cannot be recorded as a CUDA graph and runs %s: %s", otherwise, reason)
         return self.captured
 
@@ -112,7 +114,8 @@ class Step:
         self.optimiser.zero_grad(set_to_none=True)
         torch.cuda.empty_cache()  # what the eager steps held, the graph will not use
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        # The outer stream comes back even where recording fails, which older PyTorch leaves on the graph's own.
+        with torch.cuda.stream(torch.cuda.current_stream(self.device)), torch.cuda.graph(graph):
             self._run()
         return graph
 
@@ -247,6 +250,19 @@ def build_method(
     """A method with the weights that this seed gives, on the CPU, the caller's random state untouched."""
     with random_numbers(torch.device("cpu"), seed):
         return cls(make(), classes, domains, settings)
+
+
+def release_random_numbers(device: torch.device) -> None:
+    """Let the GPU draw again after a recording that failed: its generator takes itself to be recorded for ever after."""
+    generator = torch.cuda.default_generators[device.index]
+    generator.graphsafe_set_state(generator.clone_state())
+
+
+def _cause(error: BaseException) -> str:
+    """What went wrong first: the end of a recording that failed only says that something did."""
+    while isinstance(error.__context__, RuntimeError):
+        error = error.__context__
+    return str(error)
 
 
 @contextlib.contextmanager
