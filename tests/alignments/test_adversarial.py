@@ -89,6 +89,20 @@ def test_the_reversal_opens_over_10000_updates_or_over_the_run(horizon, expected
     assert strength.item() == pytest.approx(2 / (1 + np.exp(-10 * expected)) - 1, rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    "make", [lambda: DomainAdversary(300), lambda: ConditionalAdversary(MultilinearMap(75, CLASSES))]
+)
+def test_the_discriminator_starts_as_in_cdans_published_code(make):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        discriminator = make().discriminator
+    for layer in (layer for layer in discriminator.modules() if isinstance(layer, nn.Linear)):
+        inputs, outputs = layer.in_features, layer.out_features
+        known = 4 / np.sqrt(2 * inputs * outputs)  # of n values the deviation is known to 1 / sqrt(2 n)
+        assert layer.weight.std().item() == pytest.approx(np.sqrt(2 / (inputs + outputs)), rel=known)
+        assert not layer.bias.any()
+
+
 @pytest.mark.parametrize("conditioned", [False, True])
 def test_the_conditional_adversary_and_its_gradients(conditioned, numeric_gradient, monkeypatch):
     asked = []

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 
@@ -6,6 +8,7 @@ from hda.errors import UserError
 from hda.methods.cdan import CDAN
 from hda.methods.cdan_e import CDANE
 from hda.methods.dann import DANN
+from hda.registry import registered
 
 PROGRESS = Progress(torch.tensor(3000.0), 6000)
 
@@ -59,3 +62,22 @@ def test_settings_that_make_no_sense_are_refused():
             DANN.Settings(**wrong)
     with pytest.raises(UserError, match="multilinear_width must be at least 1"):
         CDAN.Settings(multilinear_width=0)
+
+
+def test_the_reversal_is_an_iteration_ahead_as_in_the_code_that_counts_its_calls(make_method, make_batch):
+    method, batch = make_method("dann").eval(), make_batch()
+    found = gradients(method, method.losses(batch, Progress(torch.tensor(0.0), 6000))["transfer"])
+    open_ = gradients(
+        method, method.align(method.head(method.embed(batch)).features, (batch.labelled, batch.target), 1.0)
+    )
+    strength = 2 / (1 + math.exp(-10 / 10_000)) - 1  # not zero: the first call is counted
+    torch.testing.assert_close(
+        found["head.narrow.weight"], strength * open_["head.narrow.weight"], rtol=1e-4, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("name", registered("methods"))
+def test_methods_whose_code_is_cdans_start_their_bottleneck_as_that(name):
+    settings = registered("methods")[name].Settings()
+    of_cdan = name in ("dann", "cdan", "cdan-e", "atm", "bsp", "mcc")
+    assert getattr(settings, "bottleneck_start", "gaussian") == ("xavier" if of_cdan else "gaussian")

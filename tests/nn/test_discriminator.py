@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from hda.nn import BridgedDiscriminator, DomainDiscriminator
+from hda.nn import BridgedDiscriminator, DomainDiscriminator, kaiming_linear, xavier_linear
 
 
 def linears(net: nn.Module) -> list[nn.Linear]:
@@ -40,13 +40,23 @@ def test_it_is_three_layers_with_a_relu_after_each_hidden_one(domains):
     np.testing.assert_allclose(net(x).detach().numpy(), out, rtol=1e-4, atol=1e-5)
 
 
-def test_hidden_layers_are_1024_wide_and_all_start_kaiming_normal_with_zero_biases():
-    layers = linears(DomainDiscriminator(65, 6))
+@pytest.mark.parametrize(
+    ("given", "variance"),
+    [
+        ({}, lambda i, o: 2 / i),
+        ({"linear": kaiming_linear}, lambda i, o: 2 / i),
+        ({"linear": xavier_linear}, lambda i, o: 2 / (i + o)),
+    ],
+)
+def test_hidden_layers_are_1024_wide_and_all_start_kaiming_normal_or_as_told_with_zero_biases(given, variance):
+    layers = linears(DomainDiscriminator(65, 6, **given))
     assert [(layer.in_features, layer.out_features) for layer in layers] == [(65, 1024), (1024, 1024), (1024, 6)]
     for layer in layers:
         # of n values the deviation is known to 1 / sqrt(2 n)
         known = 4 / math.sqrt(2 * layer.weight.numel())
-        assert layer.weight.std().item() == pytest.approx(math.sqrt(2 / layer.in_features), rel=known)
+        assert layer.weight.std().item() == pytest.approx(
+            math.sqrt(variance(layer.in_features, layer.out_features)), rel=known
+        )
         assert layer.bias.abs().max() == 0
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from hda.nn import Heuristic, HeuristicHead, MLPHead, PlainHead
+from hda.nn import BottleneckHead, Heuristic, HeuristicHead, MLPHead, PlainHead
 
 WIDTH, CLASSES = 1024, 65  # 66,560 values a layer: their deviation is known to 0.3 %
 
@@ -164,3 +164,23 @@ def test_an_mlp_head_drops_before_each_layer_while_training(share):
     head.eval()
     assert torch.equal(head(x), head(x))
     assert torch.equal(seen[-2], x)
+
+
+@pytest.mark.parametrize(
+    ("start", "deviations", "bias"),
+    [("gaussian", (0.005, 0.01), 0.1), ("xavier", (math.sqrt(2 / (WIDTH + 256)), math.sqrt(2 / (256 + CLASSES))), 0.0)],
+)
+def test_a_bottleneck_starts_as_in_the_published_code_of_dan_or_of_cdan(start, deviations, bias):
+    head = BottleneckHead(WIDTH, CLASSES, start=start)
+    for layer, expected in zip((head.narrow, head.classifier), deviations, strict=True):
+        assert layer.weight.std().item() == pytest.approx(expected, rel=0.025)
+        assert abs(layer.weight.mean().item()) < 0.03 * expected
+    assert (head.narrow.bias == bias).all()
+    assert (head.classifier.bias == 0).all()
+
+
+def test_small_gaussians_are_the_bottlenecks_default():
+    torch.manual_seed(3)
+    told = BottleneckHead(6, 4, start="gaussian")
+    torch.manual_seed(3)
+    assert torch.equal(BottleneckHead(6, 4).narrow.weight, told.narrow.weight)

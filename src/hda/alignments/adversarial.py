@@ -10,7 +10,7 @@ from torch import Tensor
 from hda.alignments.base import Alignment, Place, Seen
 from hda.batch import Batch, Losses, Progress
 from hda.losses import domain_classification, shares
-from hda.nn import DomainDiscriminator, reversal_coefficient, reverse_gradient
+from hda.nn import DomainDiscriminator, reversal_coefficient, reverse_gradient, xavier_linear
 from hda.settings import at_least, between, setting
 
 
@@ -18,7 +18,8 @@ class DomainAdversary(Alignment):
     """A discriminator of labelled rows against the target's, on features through a gradient reversal.
 
     Domain-adversarial training (Ganin et al., JMLR 2016). All sources together, with the labelled target if there is one,
-    are one side; both sides count the same, however many rows they have.
+    are one side; both sides count the same, however many rows they have. The discriminator starts as in CDAN's published
+    code, Xavier-normal; there it counts its calls from one, so that its reversal is an iteration ahead: so it is here.
 
     >>> align = DomainAdversary(width=256)
     >>> loss = align(torch.rand(12, 256), (slice(0, 8), slice(8, 12)), strength=0.5)
@@ -32,6 +33,7 @@ class DomainAdversary(Alignment):
 
     name = "adversarial"
     summary = "adversary on features: DANN's"
+    revision = 2
 
     @dataclass(frozen=True, kw_only=True)
     class Settings(Alignment.Settings):
@@ -49,7 +51,8 @@ class DomainAdversary(Alignment):
 
     def __init__(self, width: int, hidden: int = 1024, dropout: float = 0.5, horizon: float | None = 10_000.0) -> None:
         super().__init__()
-        self.discriminator, self.horizon = DomainDiscriminator(width, 2, hidden, dropout), horizon
+        self.discriminator = DomainDiscriminator(width, 2, hidden, dropout, xavier_linear)
+        self.horizon = horizon
 
     @classmethod
     def of(cls, place: Place, settings: Any) -> Alignment:
@@ -57,7 +60,7 @@ class DomainAdversary(Alignment):
         return cls(place.width, s.discriminator_width, s.discriminator_dropout, s.reversal_horizon)
 
     def terms(self, seen: Seen) -> Losses:
-        return Losses(transfer=self(seen.features, sides(seen.batch), self.strength(seen.progress)))
+        return Losses(transfer=self(seen.features, sides(seen.batch), self.strength(seen.progress, ahead=1)))
 
     def forward(self, features: Tensor, sides: tuple[slice, slice], strength: Tensor | float) -> Tensor:
         """The mean over both sides of the discriminator's mean cross-entropy.

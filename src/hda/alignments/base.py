@@ -57,6 +57,7 @@ class Alignment(nn.Module):
     name: ClassVar[str]
     summary: ClassVar[str]
     supports: ClassVar[frozenset[str]] = frozenset({"uda", "msda", "ssda"})
+    revision: ClassVar[int] = 1  # raised when its numbers change: so is that of every method which has it
     optimisations: ClassVar[int] = 1  # phases of a step, where `phases` gives them
     rows: ClassVar[str] = "all"  # "labelled": it never looks at the unlabelled target, so that is not loaded
 

@@ -12,7 +12,7 @@ from hda.alignments.adversarial import DomainAdversary, side_of_rows, sides
 from hda.alignments.base import Alignment, Place, Seen
 from hda.batch import Losses
 from hda.losses import domain_classification, entropy, shares
-from hda.nn import DomainDiscriminator, MultilinearMap, reversal_coefficient, reverse_gradient
+from hda.nn import DomainDiscriminator, MultilinearMap, reversal_coefficient, reverse_gradient, xavier_linear
 from hda.settings import at_least, setting
 
 
@@ -21,8 +21,8 @@ class ConditionalAdversary(Alignment):
 
     Conditional adversarial adaptation (Long et al., NeurIPS 2018). The probabilities in the map carry no gradient, as in
     the published code. With `conditioned` each row weighs 1 + exp(-entropy) among its side's (CDAN+E), a weight whose own
-    gradient is reversed. All labelled rows are one side. In the published code the discriminator counts its calls from
-    one, so its reversal is an iteration ahead of the entropy's: so it is here.
+    gradient is reversed. All labelled rows are one side. In the published code the discriminator starts Xavier-normal and
+    counts its calls from one, so its reversal is an iteration ahead of the entropy's: so it is here.
 
     >>> align = ConditionalAdversary(MultilinearMap(256, classes=65))
     >>> sides = (slice(0, 8), slice(8, 12))
@@ -38,6 +38,7 @@ class ConditionalAdversary(Alignment):
 
     name = "conditional-adversarial"
     summary = "adversary on features times class probabilities: CDAN's"
+    revision = 2
 
     @dataclass(frozen=True, kw_only=True)
     class Settings(DomainAdversary.Settings):
@@ -62,7 +63,7 @@ class ConditionalAdversary(Alignment):
         conditioned: bool = False,
     ) -> None:
         super().__init__()
-        self.join, self.discriminator = join, DomainDiscriminator(join.width, 2, hidden, dropout)
+        self.join, self.discriminator = join, DomainDiscriminator(join.width, 2, hidden, dropout, xavier_linear)
         self.horizon, self.conditioned = horizon, conditioned
 
     @classmethod

@@ -26,6 +26,7 @@ class Head:
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    revision: ClassVar[int] = 1  # raised when its numbers change: so is that of every method which has it
 
     @dataclass(frozen=True, kw_only=True)
     class Settings:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -21,12 +21,16 @@ class Bottleneck(Head):
     @dataclass(frozen=True, kw_only=True)
     class Settings(Head.Settings):
         bottleneck: int = setting(256, "features of the narrow layer")
+        bottleneck_start: Literal["gaussian", "xavier"] = setting(
+            "gaussian",
+            "starting values of both layers: small Gaussian, as in DAN's code, or Xavier-normal, as in CDAN's",
+        )
 
         def __post_init__(self) -> None:
             at_least(1, bottleneck=self.bottleneck)
 
     def build(self, width: int, classes: int) -> nn.Module:
-        return BottleneckHead(width, classes, self.settings.bottleneck)
+        return BottleneckHead(width, classes, self.settings.bottleneck, self.settings.bottleneck_start)
 
     def width(self, width: int) -> int:
         bottleneck: int = self.settings.bottleneck

@@ -43,6 +43,8 @@ class Aligned(Method):
             for told in ("rows", "optimisations", "supports"):
                 if told not in vars(cls):
                     setattr(cls, told, getattr(cls.alignment_kind, told))
+            if "revision" not in vars(cls):  # raised with that of either part
+                cls.revision = cls.head_kind.revision + cls.alignment_kind.revision - 1
 
     def build(self, width: int, classes: int, domains: int) -> None:
         self.kind = self.head_kind(self.settings)

@@ -27,3 +27,4 @@ class ATM(Aligned):
         reported={"Office-Home, mean of 12 (table 1)": 67.9, "Art->Clipart (table 1)": 52.4},
     )
     head_kind, alignment_kind = Bottleneck, TightMatch
+    defaults = {"bottleneck_start": "xavier"}  # noqa: RUF012 - declared ClassVar by the base class

@@ -22,8 +22,9 @@ class BSP(Aligned):
         venue="ICML 2019",
         url="https://proceedings.mlr.press/v97/chen19i.html",
         deviations="singular vectors by repeated squaring of the Gram matrix, not by a decomposition, so that the step can "
-        "be one graph; no ReLU and dropout after the bottleneck; the multilinear map is random beyond 32,768 products; "
-        "optimiser and schedule are the recipe's",
+        "be one graph; no ReLU and dropout after the bottleneck; batch statistics are each domain's own, where the code has "
+        "those of both together; the multilinear map is random beyond 32,768 products; optimiser and schedule are the recipe's",
         reported={"Office-Home, mean of 12, over CDAN (its paper)": 66.3},
     )
     head_kind, alignment_kind = Bottleneck, SpectralPenalty
+    defaults = {"bottleneck_start": "xavier"}  # noqa: RUF012 - declared ClassVar by the base class

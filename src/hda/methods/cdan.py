@@ -9,7 +9,8 @@ from hda.methods.base import Reference
 
 DEVIATIONS = (
     "the multilinear map is random beyond 32,768 products, the paper says beyond 4,096, its code never; the domain loss is "
-    "the mean of both sides', as in the code; optimiser and schedule are the recipe's; several sources count as one"
+    "the mean of both sides', as in the code; layers start Xavier-normal, as in the code as it stands, where an earlier state "
+    "of it has small Gaussians; optimiser and schedule are the recipe's; several sources count as one"
 )
 
 
@@ -30,3 +31,4 @@ class CDAN(Aligned):
         },
     )
     head_kind, alignment_kind = Bottleneck, ConditionalAdversary
+    defaults = {"bottleneck_start": "xavier"}  # noqa: RUF012 - declared ClassVar by the base class

@@ -22,4 +22,4 @@ class CDANE(Aligned):
         reported={"Office-Home, mean of 12 (table 1, there 'CDAN')": 65.8, "Art->Clipart (table 1)": 50.7},
     )
     head_kind, alignment_kind = Bottleneck, ConditionalAdversary
-    defaults = {"entropy_conditioning": True}  # noqa: RUF012 - declared ClassVar by the base class
+    defaults = {"bottleneck_start": "xavier", "entropy_conditioning": True}  # noqa: RUF012 - declared ClassVar by the base class

@@ -24,8 +24,8 @@ class DANN(Aligned):
         venue="JMLR 2016",
         url="https://arxiv.org/abs/1505.07818",
         deviations="as in the code behind the figures for ResNets (CDAN's) the domain loss is the mean of both sides', half "
-        "the paper's sum, and the reversal opens over 10,000 iterations, not over the run; optimiser and rates are the "
-        "recipe's; several sources count as one",
+        "the paper's sum, the reversal opens over 10,000 iterations, not over the run, and layers start Xavier-normal; "
+        "optimiser and rates are the recipe's; several sources count as one",
         reported={
             "Office-Home, mean of 12 (table 1)": 57.6,
             "Art->Clipart (table 1)": 45.6,
@@ -35,3 +35,4 @@ class DANN(Aligned):
         },
     )
     head_kind, alignment_kind = Bottleneck, DomainAdversary
+    defaults = {"bottleneck_start": "xavier"}  # noqa: RUF012 - declared ClassVar by the base class

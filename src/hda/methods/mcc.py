@@ -17,7 +17,10 @@ class MCC(Aligned):
         authors="Ying Jin, Ximei Wang, Mingsheng Long, Jianmin Wang",
         venue="ECCV 2020",
         url="https://arxiv.org/abs/1912.03699",
-        deviations="the bottleneck of 256 features is without batch norm; optimiser and schedule are the recipe's",
+        deviations="the bottleneck of 256 features is without batch norm, whose scale starts near zero in the published code; "
+        "optimiser and schedule are the recipe's",
     )
     head_kind, alignment_kind = Bottleneck, ClassConfusion
+    defaults = {"bottleneck_start": "xavier"}  # noqa: RUF012 - declared ClassVar by the base class
+    revision = 2
     improves = ("transfer",)

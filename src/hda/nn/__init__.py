@@ -4,7 +4,17 @@ from hda.nn.averaging import Averaged
 from hda.nn.certainty import BayesianDiscriminator, Doubt, certainty_attention
 from hda.nn.discriminator import Bridged, BridgedDiscriminator, DomainDiscriminator
 from hda.nn.domain_heads import DomainHeads, mixed
-from hda.nn.heads import BottleneckHead, CosineHead, Heuristic, HeuristicHead, MLPHead, Narrowed, PlainHead
+from hda.nn.heads import (
+    BottleneckHead,
+    CosineHead,
+    Heuristic,
+    HeuristicHead,
+    MLPHead,
+    Narrowed,
+    PlainHead,
+    kaiming_linear,
+    xavier_linear,
+)
 from hda.nn.hidden import HiddenHead
 from hda.nn.multilinear import MultilinearMap
 from hda.nn.residual import ResidualClassifier
@@ -29,7 +39,9 @@ __all__ = [
     "PlainHead",
     "ResidualClassifier",
     "certainty_attention",
+    "kaiming_linear",
     "mixed",
     "reversal_coefficient",
     "reverse_gradient",
+    "xavier_linear",
 ]

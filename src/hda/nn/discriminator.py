@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -10,25 +11,33 @@ from hda.nn.heads import kaiming_linear
 
 
 class DomainDiscriminator(nn.Module):
-    """Which domain is it: three layers, ReLU and dropout after each hidden one, Kaiming-normal, zero biases.
+    """Which domain is it: three layers, ReLU and dropout after each hidden one.
 
     Args:
         inputs: what a row has (for HDAN as many class probabilities as there are classes).
         domains: how many there are; two share one output.
         width: of the hidden layers.
         dropout: after each hidden layer.
+        linear: makes a layer with its starting values; Kaiming-normal with zero biases, as in HDAN's published code.
     """
 
-    def __init__(self, inputs: int, domains: int, width: int = 1024, dropout: float = 0.5) -> None:
+    def __init__(
+        self,
+        inputs: int,
+        domains: int,
+        width: int = 1024,
+        dropout: float = 0.5,
+        linear: Callable[[int, int], nn.Linear] = kaiming_linear,
+    ) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            kaiming_linear(inputs, width),
+            linear(inputs, width),
             nn.ReLU(),
             nn.Dropout(dropout),
-            kaiming_linear(width, width),
+            linear(width, width),
             nn.ReLU(),
             nn.Dropout(dropout),
-            kaiming_linear(width, 1 if domains == 2 else domains),
+            linear(width, 1 if domains == 2 else domains),
         )
 
     def forward(self, x: Tensor) -> Tensor:

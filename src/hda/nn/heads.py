@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -100,15 +100,26 @@ class Narrowed(NamedTuple):
 
 
 class BottleneckHead(nn.Module):
-    """A linear layer to `bottleneck` features, then the classifier; starting values as in CDAN's published code."""
+    """A linear layer to `bottleneck` features, then the classifier.
 
-    def __init__(self, width: int, classes: int, bottleneck: int = 256) -> None:
+    Args:
+        width: features a row has.
+        classes: number of classes.
+        bottleneck: features of the narrow layer.
+        start: of the weights, "gaussian", small, as in DAN's and JAN's published code, or "xavier", as in CDAN's: with it
+            features begin several times as large.
+    """
+
+    def __init__(
+        self, width: int, classes: int, bottleneck: int = 256, start: Literal["gaussian", "xavier"] = "gaussian"
+    ) -> None:
         super().__init__()
-        self.narrow = nn.Linear(width, bottleneck)
-        self.classifier = nn.Linear(bottleneck, classes)
-        for layer, std, bias in ((self.narrow, 0.005, 0.1), (self.classifier, 0.01, 0.0)):
-            nn.init.normal_(layer.weight, std=std)
-            nn.init.constant_(layer.bias, bias)
+        linear = xavier_linear if start == "xavier" else nn.Linear
+        self.narrow, self.classifier = linear(width, bottleneck), linear(bottleneck, classes)
+        if start == "gaussian":
+            for layer, std, bias in ((self.narrow, 0.005, 0.1), (self.classifier, 0.01, 0.0)):
+                nn.init.normal_(layer.weight, std=std)
+                nn.init.constant_(layer.bias, bias)
 
     def forward(self, features: Tensor) -> Narrowed:
         narrow = self.narrow(features)
@@ -147,5 +158,14 @@ def kaiming_linear(inputs: int, outputs: int, slope: float = 0.0) -> nn.Linear:
     layer = nn.Linear(inputs, outputs)
     with torch.no_grad():
         nn.init.kaiming_normal_(layer.weight, a=slope)
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+def xavier_linear(inputs: int, outputs: int) -> nn.Linear:
+    """A linear layer, Xavier-normal (deviation sqrt(2 / (inputs + outputs))), with a bias of zero."""
+    layer = nn.Linear(inputs, outputs)
+    with torch.no_grad():
+        nn.init.xavier_normal_(layer.weight)
         nn.init.zeros_(layer.bias)
     return layer
