@@ -89,6 +89,11 @@ def test_every_setting_that_decides_numbers_is_part_of_the_identity(bench):
     assert len({bench.identity(job) for job in (JOB, *others)}) == 1 + len(others)
 
 
+def test_compositions_of_methods_with_values_of_their_own_are_runs_of_their_own(bench):
+    both = [replace(JOB, method=name, settings=SHORT | {"head": "plain"}) for name in ("cdan", "cdan-e")]
+    assert bench.identity(both[0]) != bench.identity(both[1])
+
+
 def test_what_decides_no_number_is_none(bench, monkeypatch):
     before = bench.identity(JOB)
     for name, value in {

@@ -75,6 +75,33 @@ def test_another_part_brings_its_own_settings_and_leaves_the_others():
         Settings.given(alignment="mcd", discriminator_width=3)
 
 
+def test_a_part_that_keeps_values_of_its_methods_goes_by_its_methods_name():
+    """Else two compositions whose numbers differ would be one run to a bench, and one line in a table."""
+    plain_cdan, plain_cdan_e = (method_class(name, head="plain") for name in ("cdan", "cdan-e"))
+    assert (plain_cdan.name, plain_cdan_e.name) == ("plain+conditional-adversarial", "plain+cdan-e")
+    assert plain_cdan_e.Settings().entropy_conditioning
+    assert [method_class(name, alignment="mcd").name for name in ("mcd", "mdd")] == ["mlp+mcd", "mdd+mcd"]
+    found: dict[str, object] = {}
+    bases = {name: cls for name, cls in registered("methods").items() if issubclass(cls, Aligned)}
+    for name, (head, alignment) in itertools.product(bases, [("plain", None), (None, "mmd"), (None, "adversarial")]):
+        cls = method_class(name, head, alignment)
+        defaults = [(option.name, option.default) for option in plain.options(cls.Settings)]
+        assert found.setdefault(cls.name, defaults) == defaults, f"{name} makes another {cls.name}"
+
+
+def test_the_revision_of_a_part_is_that_of_whatever_has_it():
+    class Changed(registered("alignments")["moments"]):
+        revision = 3
+
+    class Has(Aligned):
+        head_kind, alignment_kind = HDAN.head_kind, Changed
+
+    class Tells(Has):
+        revision = 7
+
+    assert (HDAN.revision, Has.revision, Tells.revision) == (1, 3, 7)
+
+
 def test_no_alignment_is_an_alignment_of_its_own():
     s = Settings.given(alignment="none")
     assert s.method_class.name == "heuristic+none"

@@ -84,7 +84,8 @@ class Aligned(Method):
 def method_class(name: str, head: str | None = None, alignment: str | None = None) -> type[Method]:
     """The method of that name, or what it becomes with another head or another alignment.
 
-    `method_class("hdan", alignment="mmd")` is Heuristic Domain Adaptation over MMD; it is called "heuristic+mmd".
+    `method_class("hdan", alignment="mmd")` is Heuristic Domain Adaptation over MMD; it is called "heuristic+mmd". A part
+    that keeps values of its method's goes by the method's name: `method_class("cdan-e", head="plain")` is "plain+cdan-e".
 
     Raises:
         UserError: there is no such method, head or alignment, or the method is not made of a head and an alignment.
@@ -107,6 +108,8 @@ def _composed(base: type[Aligned], kind: type[Head], align: type[Alignment]) -> 
     same = {cls.name for cls in (base.head_kind, base.alignment_kind)} & {kind.name, align.name}
     # The paper's own values go with its head or its alignment; another one comes with values of its own.
     kept = {key: value for key, value in base.defaults.items() if _of(base, key).name in same}
+    owners = {_of(base, key) for key in kept}
+    head_name, align_name = (base.name if part in owners else part.name for part in (kind, align))
     members = {
         "__doc__": f"The head {kind.name} with the alignment {align.name}: {kind.summary}; {align.summary}.",
         "__module__": base.__module__,
@@ -114,7 +117,7 @@ def _composed(base: type[Aligned], kind: type[Head], align: type[Alignment]) -> 
         "alignment_kind": align,
         "defaults": kept,
         "reference": base.reference,
-        "name": f"{kind.name}+{align.name}",
+        "name": f"{head_name}+{align_name}",
     }
     return type(f"{kind.__name__}With{align.__name__}", (Aligned,), members)
 
