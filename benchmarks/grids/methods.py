@@ -21,7 +21,7 @@ def jobs(methods: list[str], setting: str, task: str, **settings: object) -> lis
     return [Job(f"office-home:{task}", name, shots=shots, settings={**SHORT, **settings}) for name in known]
 
 
-FULL = ["hdan", "source-only", "dann", "cdan", "mcd", "mdd", "bnm", "gvb"]
+FULL = ["hdan", "source-only", "dann", "cdan-e", "mcd", "mdd", "bnm", "gvb"]
 OTHERS = [name for name in METHODS if name not in of_table("table1")]
 
 JOBS = jobs(of_table("table1"), "uda", "Art->Clipart")

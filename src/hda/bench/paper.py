@@ -130,8 +130,8 @@ TABLES = {
             "uda",
             "resnet50",
             _OFFICE_HOME,
-            _lines(
-                "ResNet50 = source-only; DAN = dan; DANN = dann; MCD = mcd; EntMin = entmin; CDAN = cdan; Symnets = symnets; "
+            _lines(  # its CDAN has the figures that CDAN's paper has for CDAN+E
+                "ResNet50 = source-only; DAN = dan; DANN = dann; MCD = mcd; EntMin = entmin; CDAN = cdan-e; Symnets = symnets; "
                 "SAFN = safn; ATM = atm; BNM = bnm; MDD = mdd; GVBG = gvb; CADA = cada; HDAN = hdan"
             ),
         ),
