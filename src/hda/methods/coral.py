@@ -19,7 +19,7 @@ class CORAL(Aligned):
         url="https://arxiv.org/abs/1607.01719",
         deviations=(
             "the paper weighs the term so that both losses end alike, which takes a run to know: here the weight is 1; "
-            "optimiser and schedule are the recipe's"
+            "the last layer starts as HDAN's, not as a small Gaussian; optimiser and schedule are the recipe's"
         ),
     )
     head_kind, alignment_kind = Plain, Correlation

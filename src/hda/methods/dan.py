@@ -20,7 +20,8 @@ class DAN(Aligned):
         deviations=(
             "as in the authors' PyTorch code for ResNets, the kernels count alike where the text learns their weights, the "
             "bottleneck alone is matched where the text takes every last layer (`mmd_layers`), and the estimate takes all "
-            "pairs; the bottleneck is that of CDAN's code, without ReLU and dropout; optimiser and schedule are the recipe's"
+            "pairs; the bottleneck starts as there, and is without its ReLU and dropout; batch statistics are each domain's "
+            "own, where that code has those of both together; optimiser and schedule are the recipe's"
         ),
         reported={
             "Office-Home, mean of 12 (table 1)": 56.3,

@@ -32,7 +32,8 @@ class SymNets(Method):
         url="https://arxiv.org/abs/1904.04663",
         deviations=(
             "the target terms grow with updates instead of epochs; predictions are always the target classifier's, where "
-            "the published code logs the better of the two by target accuracy; optimiser and schedule are the recipe's"
+            "the published code logs the better of the two by target accuracy; the classifiers start Kaiming-normal, not with "
+            "PyTorch's values; optimiser and schedule are the recipe's"
         ),
         reported={"Office-Home, mean of 12 (table 1)": 67.2, "Art->Clipart (table 1)": 47.7},
     )
