@@ -17,7 +17,8 @@ def test_scores_are_the_classifiers_less_the_bridges_and_its_size_is_a_loss(make
     classifier = x @ head.fundament.weight.T + head.fundament.bias
     bridge = x @ head.heuristics.weight.T + head.heuristics.bias
     torch.testing.assert_close(kind.read(out, x).logits, classifier - bridge)
-    assert kind.read(out, x).features is x
+    assert kind.read(out, x).features is out.g  # what alignments on features see
+    assert kind.width(400, 50) == 50
     terms = kind.terms(out, make_batch())
     assert terms["bridge"].item() == pytest.approx(0.3 * bridge.abs().mean().item(), rel=1e-5)
     for weight in (head.fundament.weight, head.heuristics.weight):  # both start as any layer

@@ -23,7 +23,7 @@ def test_the_scores_are_of_the_direction_over_the_temperature():
     expected = unit @ head.prototypes.weight.detach().numpy().T / 0.1
     np.testing.assert_allclose(scores.logits.detach().numpy(), expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(scores.features.detach().numpy(), narrow, rtol=1e-5, atol=1e-6)
-    assert kind.width(6) == 3
+    assert kind.width(6, 4) == 3
     assert head.prototypes.bias is None
 
 

@@ -23,7 +23,7 @@ def test_the_classifier_reads_what_is_seen_as_the_features():
     np.testing.assert_allclose(double(scores.features), hidden, rtol=1e-5, atol=1e-6)
     expected = hidden @ double(module.classifier.weight).T + double(module.classifier.bias)
     np.testing.assert_allclose(double(scores.logits), expected, rtol=1e-5, atol=1e-6)
-    assert kind.width(5) == 7
+    assert kind.width(5, 4) == 7
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5, 0.8])

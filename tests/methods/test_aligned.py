@@ -94,12 +94,42 @@ def test_the_revision_of_a_part_is_that_of_whatever_has_it():
         revision = 3
 
     class Has(Aligned):
-        head_kind, alignment_kind = HDAN.head_kind, Changed
+        head_kind, alignment_kind = registered("heads")["plain"], Changed
 
     class Tells(Has):
         revision = 7
 
     assert (HDAN.revision, Has.revision, Tells.revision) == (1, 3, 7)
+
+
+# An auxiliary head's disparity is of the classifier's decisions, which carry no gradient; none is none
+ON_SCORES = [
+    name for name, cls in registered("alignments").items() if cls.optimisations == 1 and name not in ("none", "mdd")
+]
+
+
+@pytest.mark.parametrize("head", ["heuristic", "bridge"])
+@pytest.mark.parametrize("alignment", ON_SCORES)
+def test_hda_takes_every_discrepancy_on_its_scores_so_that_h_learns_of_the_domains(
+    head, alignment, backbone, make_batch
+):
+    """Section 3: the discrepancy is of the classification responses, of which H is a part, as it is not of the features."""
+    method, batch = build(method_class("hdan", head, alignment), backbone).train(), make_batch()
+    own = method.kind.terms(method.head(method.embed(batch)), batch)
+    of_domains = [v for k, v in method.losses(batch, PROGRESS).items() if k != "classification" and k not in own]
+    (of_h,) = torch.autograd.grad(torch.stack(of_domains).sum(), [method.head.heuristics.weight])
+    assert of_h.any()
+
+
+def test_an_alignment_may_see_the_backbones_features_instead(backbone, make_batch):
+    usual, other = (
+        build(method_class("hdan", None, "adversarial"), backbone, aligned_layer=layer)
+        for layer in ("transferable", "backbone")
+    )
+    assert usual.align.discriminator.layers[0].in_features == 4
+    assert other.align.discriminator.layers[0].in_features == backbone.width
+    loss = other.train().losses(make_batch(), PROGRESS)["transfer"]
+    assert torch.autograd.grad(loss, [other.head.heuristics.weight], allow_unused=True) == (None,)
 
 
 def test_no_alignment_is_an_alignment_of_its_own():

@@ -15,7 +15,9 @@ class Scores(NamedTuple):
     """What a head makes of a batch's features, as an alignment sees it."""
 
     logits: Tensor  # (rows, classes): predictions come from these
-    features: Tensor  # (rows, width): the backbone's, or a narrower layer's of the head
+    features: (
+        Tensor  # (rows, width): the backbone's, a narrower layer's of the head, or the scores that are to transfer
+    )
 
 
 class Head:
@@ -39,8 +41,8 @@ class Head:
         """A module from features, (rows, width), to what `read` understands."""
         raise NotImplementedError
 
-    def width(self, width: int) -> int:
-        """How wide the features are that `read` gives."""
+    def width(self, width: int, classes: int) -> int:
+        """How wide the features are that `read` gives, from the backbone's width and the number of classes."""
         return width
 
     def read(self, out: Any, features: Tensor) -> Scores:

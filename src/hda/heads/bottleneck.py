@@ -32,7 +32,7 @@ class Bottleneck(Head):
     def build(self, width: int, classes: int) -> nn.Module:
         return BottleneckHead(width, classes, self.settings.bottleneck, self.settings.bottleneck_start)
 
-    def width(self, width: int) -> int:
+    def width(self, width: int, classes: int) -> int:
         bottleneck: int = self.settings.bottleneck
         return bottleneck
 

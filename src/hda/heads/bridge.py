@@ -17,11 +17,13 @@ from hda.settings import at_least, setting
 class Bridge(Head):
     """Scores = C(x) - bridge(x), with the bridge's size as a loss (Cui et al., CVPR 2020).
 
-    It is a heuristic head of a single heuristic, whose fundament starts like any other layer.
+    It is a heuristic head of a single heuristic, whose fundament starts like any other layer. An alignment on features sees
+    the scores, as an adversary does in the paper: else the bridge would learn nothing of the domains.
     """
 
     name = "bridge"
     summary = "scores = C - bridge, with the bridge held small: GVB-G's"
+    revision = 2
 
     @dataclass(frozen=True, kw_only=True)
     class Settings(Head.Settings):
@@ -33,8 +35,11 @@ class Bridge(Head):
     def build(self, width: int, classes: int) -> nn.Module:
         return HeuristicHead(width, classes, heuristics=1, fundament_slope=0.0)
 
+    def width(self, width: int, classes: int) -> int:
+        return classes
+
     def read(self, out: Any, features: Tensor) -> Scores:
-        return Scores(out.g, features)
+        return Scores(out.g, out.g)
 
     def terms(self, out: Any, batch: Batch) -> Losses:
         return Losses(bridge=self.settings.bridge_weight * termination(out.h, "l1", "mean"))

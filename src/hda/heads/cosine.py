@@ -32,7 +32,7 @@ class Cosine(Head):
     def build(self, width: int, classes: int) -> nn.Module:
         return CosineHead(width, classes, self.settings.cosine_width, self.settings.cosine_temperature)
 
-    def width(self, width: int) -> int:
+    def width(self, width: int, classes: int) -> int:
         narrow: int = self.settings.cosine_width
         return narrow
 

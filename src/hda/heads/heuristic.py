@@ -18,11 +18,13 @@ class Heuristic(Head):
     """G(x) = F(x) - H(x), with the constraints of Heuristic Domain Adaptation (Cui et al., NeurIPS 2020).
 
     Similarity is given by the initialisation, termination is a loss; similarity and independence are measured, and losses
-    where they are given a weight.
+    where they are given a weight. The paper takes the discrepancy on the classification responses: an alignment on features
+    sees G, too, for of the backbone's features H is no part, and would learn nothing of the domains.
     """
 
     name = "heuristic"
     summary = "G = F - H, with H held small: HDA's"
+    revision = 2
 
     @dataclass(frozen=True, kw_only=True)
     class Settings(Head.Settings):
@@ -45,6 +47,9 @@ class Heuristic(Head):
         kurtosis_over: Literal["classes", "data"] = setting(
             "classes", "the code takes the kurtosis over a row's classes, the text over the data"
         )
+        aligned_layer: Literal["transferable", "backbone"] = setting(
+            "transferable", "what alignments on features see: G, or the backbone's features, which H has no part in"
+        )
 
         def __post_init__(self) -> None:
             at_least(0, heuristics=self.heuristics, termination_weight=self.termination_weight)
@@ -53,8 +58,11 @@ class Heuristic(Head):
     def build(self, width: int, classes: int) -> nn.Module:
         return HeuristicHead(width, classes, self.settings.heuristics, self.settings.fundament_slope)
 
+    def width(self, width: int, classes: int) -> int:
+        return classes if self.settings.aligned_layer == "transferable" else width
+
     def read(self, out: Any, features: Tensor) -> Scores:
-        return Scores(out.g, features)
+        return Scores(out.g, out.g if self.settings.aligned_layer == "transferable" else features)
 
     def terms(self, out: Any, batch: Batch) -> Losses:
         s, (g, f, h) = self.settings, out

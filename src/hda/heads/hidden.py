@@ -32,7 +32,7 @@ class Hidden(Head):
     def build(self, width: int, classes: int) -> nn.Module:
         return HiddenHead(width, classes, self.settings.hidden, self.settings.head_dropout)
 
-    def width(self, width: int) -> int:
+    def width(self, width: int, classes: int) -> int:
         hidden: int = self.settings.hidden
         return hidden
 

@@ -50,7 +50,7 @@ class Aligned(Method):
         self.kind = self.head_kind(self.settings)
         self.head = self.kind.build(width, classes)
         place = Place(
-            self.kind.width(width), classes, domains, lambda: self.kind.build(width, classes), read=self.logits
+            self.kind.width(width, classes), classes, domains, lambda: self.kind.build(width, classes), read=self.logits
         )
         self.align = self.alignment_kind.of(place, self.settings)
         self.groups = Groups()  # a head with batch norm sees labelled and target rows apart, as the backbone does

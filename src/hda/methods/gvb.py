@@ -34,4 +34,5 @@ class GVB(Aligned):
     )
     improves = ("bridge",)
     head_kind, alignment_kind = Bridge, BridgedAdversary
+    revision = 1  # its adversary always saw the scores, which the head's second revision is about
     defaults = {"discriminator_bridge": False}  # noqa: RUF012 - declared ClassVar by the base class

@@ -31,3 +31,4 @@ class HDAN(Aligned):
         },
     )
     head_kind, alignment_kind = Heuristic, EntropyConditionedAdversary
+    revision = 1  # its adversary always saw the scores, which the head's second revision is about
