@@ -32,3 +32,10 @@ def test_settings_that_make_no_sense_are_refused():
     for wrong in ({"margin": -1.0}, {"reversal_strength": -0.1}, {"reversal_horizon": 0.0}):
         with pytest.raises(UserError, match=next(iter(wrong))):
             MDD.Settings(**wrong)
+
+
+def test_the_classifiers_start_as_small_gaussians(make_method):
+    method = make_method("mdd")
+    for classifier in (method.head, method.align.auxiliary):
+        assert classifier.layers[1].weight.std().item() == pytest.approx(0.01, rel=0.1)
+    assert MDD.revision == 2

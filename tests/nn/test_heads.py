@@ -184,3 +184,13 @@ def test_small_gaussians_are_the_bottlenecks_default():
     told = BottleneckHead(6, 4, start="gaussian")
     torch.manual_seed(3)
     assert torch.equal(BottleneckHead(6, 4).narrow.weight, told.narrow.weight)
+
+
+def test_two_classifiers_of_small_gaussians_begin_by_saying_the_same():
+    heads = [MLPHead(WIDTH, CLASSES, hidden=512, start="gaussian").eval() for _ in range(2)]
+    for layer in (layer for head in heads for layer in head.modules() if isinstance(layer, nn.Linear)):
+        assert layer.weight.std().item() == pytest.approx(0.01, rel=0.03)
+        assert not layer.bias.any()
+    x = features(20, WIDTH)
+    first, second = (head(x).softmax(dim=1) for head in heads)
+    assert (first - second).abs().max() < 0.2 / CLASSES

@@ -18,7 +18,8 @@ class MCD(Aligned):
         venue="CVPR 2018",
         url="https://arxiv.org/abs/1712.02560",
         deviations="one optimiser with the recipe's rates instead of two, so that the backbone has momentum too, and one for "
-        "all phases; classifiers of two layers, not three, without batch norm; each phase passes on the domains that its "
+        "all phases; classifiers of two layers, not three, Kaiming-normal at the start, without batch norm; each phase "
+        "passes on the domains that its "
         "losses are of, each with its own batch statistics, where the code passes on both together; without the term for "
         "balanced classes, which the code has for VisDA alone; predictions are the mean of both classifiers' scores",
         reported={

@@ -22,10 +22,11 @@ class MDD(Aligned):
         venue="ICML 2019",
         url="https://arxiv.org/abs/1904.05801",
         deviations="the two classifiers stand on the backbone's features, without the published code's shared bottleneck of "
-        "a linear layer and batch norm, and start Kaiming-normal, not as small Gaussians; batch statistics are each domain's "
-        "own, where the code has those of both together; width and margin are its code's for Office-Home (the text's width is "
-        "1024); optimiser and schedule are the recipe's",
+        "a linear layer and batch norm; batch statistics are each domain's own, where the code has those of both "
+        "together; width and margin are its code's for Office-Home (the text's width is 1024); "
+        "optimiser and schedule are the recipe's",
         reported={"Office-Home, mean of 12 (table 1)": 68.1, "Art->Clipart (table 1)": 54.9},
     )
     head_kind, alignment_kind = MLP, MarginDisparity
-    defaults = {"hidden": 2048}  # noqa: RUF012 - declared ClassVar by the base class
+    defaults = {"hidden": 2048, "mlp_start": "gaussian"}  # noqa: RUF012 - declared ClassVar by the base class
+    revision = 2

@@ -75,9 +75,25 @@ class PlainHead(nn.Module):
 
 
 class MLPHead(nn.Module):
-    """Two layers with dropout before each: what classifiers that should disagree need more than one layer for."""
+    """Two layers with dropout before each: what classifiers that should disagree need more than one layer for.
 
-    def __init__(self, width: int, classes: int, hidden: int = 1000, dropout: float = 0.5) -> None:
+    Args:
+        width: features a row has.
+        classes: number of classes.
+        hidden: units of the hidden layer.
+        dropout: before each layer.
+        start: of the weights, "kaiming", Kaiming-normal, or "gaussian", of deviation 0.01, as in MDD's published code: two
+            classifiers then begin by saying the same, that they do not know.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        classes: int,
+        hidden: int = 1000,
+        dropout: float = 0.5,
+        start: Literal["kaiming", "gaussian"] = "kaiming",
+    ) -> None:
         super().__init__()
         self.layers = nn.Sequential(
             nn.Dropout(dropout),
@@ -86,6 +102,10 @@ class MLPHead(nn.Module):
             nn.Dropout(dropout),
             kaiming_linear(hidden, classes),
         )
+        if start == "gaussian":
+            for layer in self.layers:
+                if isinstance(layer, nn.Linear):
+                    nn.init.normal_(layer.weight, std=0.01)
 
     def forward(self, features: Tensor) -> Tensor:
         logits: Tensor = self.layers(features)
