@@ -1,5 +1,6 @@
 import base64
 import io
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from hda.analysis.calibration import reliability
 from hda.analysis.curves import Band, Curve, band
 from hda.analysis.embedding import Embedding
 from hda.report import draw
@@ -76,6 +78,38 @@ def test_a_band_is_drawn_only_where_there_is_a_deviation():
     wide = draw.curves({"x": Band(steps, mean, np.full(30, 0.1))}, "y")
     assert "opacity: 0.18" not in flat
     assert "opacity: 0.18" in wide
+
+
+LONG = ("hdan, Art->Clipart", "hdan, Art,Product->Clipart", "hdan, Art->Clipart with 8 labelled", "dann, Art->Clipart")
+
+
+@pytest.mark.parametrize("names", [LONG, tuple("abcdefgh"), ("hdan", "source-only", "dann", "hdan-mmd", "mcd", "safn")])
+def test_a_legend_of_any_length_is_whole_and_leaves_room_for_the_lines(names):
+    rates = reliability(np.linspace(0.1, 0.9, 20), np.arange(20) % 2)
+    for drawn in (
+        draw.curves({name: line([1, 2, 3]) for name in names}, "loss", floor=0, size=(4.2, 2.9)),
+        draw.reliability(dict.fromkeys(names, rates), title="calibration"),
+        draw.columns({"one": dict.fromkeys(names, (1.0, 0.0))}, "y"),
+    ):
+        sheet = drawn.sheet
+        (legend,), (axes,) = sheet.legends, sheet.axes
+        assert [text.get_text() for text in legend.get_texts()] == list(names)
+        box, whole = legend.get_window_extent(), sheet.bbox
+        assert whole.x0 <= box.x0 < box.x1 <= whole.x1
+        assert axes.get_window_extent().y1 <= box.y0 < box.y1 <= whole.y1
+        assert axes.get_window_extent().width > 0.7 * whole.width
+
+
+def test_names_under_bars_do_not_run_into_each_other():
+    sheet = draw.columns({name: {"H": (1.0, 0.0)} for name in LONG}, "y").sheet
+    boxes = [label.get_window_extent() for label in sheet.axes[0].get_xticklabels()]
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+    assert all(sheet.bbox.x0 <= box.x0 and box.x1 <= sheet.bbox.x1 and box.y0 >= sheet.bbox.y0 for box in boxes)
+
+
+def test_a_floor_leaves_room_above_the_highest_point():
+    low, high = draw.curves({"x": line([1.0, 0.95, 0.9])}, "cosine", floor=0).sheet.axes[0].get_ylim()
+    assert (low, high) == pytest.approx((0, 1.05))
 
 
 @pytest.mark.parametrize("lines", [{}, {"x": line([])}, {"x": Band(*[np.array([])] * 3)}])

@@ -34,6 +34,9 @@ INK, FAINT, NOTHING = "#1d2430", "#5b6472", "#e4e7ec"
 GAP = 2  # pixels between two samples
 SAMPLE = 96  # edge of a sample at most
 NAMED = 100  # classes whose names fit along an axis
+LETTER, LINE = 0.088, 0.19  # inches of a letter, roughly, and of a line of text
+LEGEND = 36  # letters of a name in a legend
+PAGE = 11.0  # inches of a figure that a page can show without making its text smaller
 
 
 class Drawing(str):
@@ -134,9 +137,10 @@ def curves(
         axes.set_xlabel(xlabel)
         axes.set_ylabel(_readable(ylabel))
         if floor is not None:
-            axes.set_ylim(bottom=floor)
+            highest = axes.dataLim.y1
+            axes.set_ylim(floor, highest + 0.05 * (highest - floor) if highest > floor else None)
         if len(drawn) > 1:
-            axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(drawn), borderaxespad=0.2)
+            _legend(sheet, axes)
         return _svg(sheet, f"{title}. {_in_words(drawn)}")
 
 
@@ -234,7 +238,9 @@ def columns(
         f"{group}: {', '.join(f'{name} {value:.3g}' for name, (value, _) in found.items())}"
         for group, found in groups.items()
     )
-    with _sheet(max(size[0], 1.0 + 0.62 * sum(map(len, groups.values()))), size[1]) as sheet:
+    across = max(size[0], 1.0 + max(0.62 * sum(map(len, groups.values())), 1.15 * len(groups)))
+    ticks = [_wrapped(name, (across - 1.0) / len(groups)) for name in groups]
+    with _sheet(across, size[1] + LINE * max(tick.count("\n") for tick in ticks)) as sheet:
         axes = sheet.add_subplot()
         width = 0.8 / max(1, len(bars))
         for index, name in enumerate(bars):
@@ -243,11 +249,11 @@ def columns(
                 if name in found:
                     at = place + (index - (len(bars) - 1) / 2) * width
                     _draw_column(axes, at, 0.9 * width, found[name], colour)
-            axes.plot([], [], "s", color=colour, label=_label(name), markersize=8)
+            axes.plot([], [], "s", color=colour, label=_label(name, LEGEND), markersize=8)
         if line is not None:
             axes.axhline(line, color=FAINT, linestyle=":", linewidth=1.2)
         axes.axhline(0, color=FAINT, linewidth=0.8)
-        axes.set_xticks(range(len(groups)), [_label(name, 28) for name in groups])
+        axes.set_xticks(range(len(groups)), ticks)
         axes.tick_params(axis="x", length=0)
         axes.set_xlim(-0.6, len(groups) - 0.4)
         axes.margins(y=0.15)
@@ -255,8 +261,8 @@ def columns(
             axes.set_ylim(bottom=floor)
         axes.set_ylabel(_readable(ylabel))
         if len(bars) > 1:
-            axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(bars), handlelength=1.0)
-        return _svg(sheet, f"{title or ylabel}. {words}")
+            _legend(sheet, axes, handle=1.0)
+        return _svg(sheet, f"{title or ylabel}. {words}", natural=across > PAGE)
 
 
 def matrix(values: NDArray[np.floating], names: Sequence[str], *, title: str) -> Drawing:
@@ -287,14 +293,14 @@ def reliability(lines: Mapping[str, Reliability], *, title: str, size: tuple[flo
             marks = 12 + 160 * found.counts[some] / found.counts.sum()
             colour = COLOURS[index % len(COLOURS)]
             x, y = 100 * found.confidence[some], 100 * found.accuracy[some]
-            axes.plot(x, y, DASHES[index % len(DASHES)], color=colour, label=_label(name), linewidth=1.4)
+            axes.plot(x, y, DASHES[index % len(DASHES)], color=colour, label=_label(name, LEGEND), linewidth=1.4)
             axes.scatter(x, y, s=marks, color=colour, alpha=0.75, linewidths=0)
         axes.set_xlim(-3, 103)
         axes.set_ylim(-3, 103)
         axes.set_xlabel("confidence (%)")
         axes.set_ylabel("accuracy (%)")
         if len(lines) > 1:
-            axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(lines), borderaxespad=0.2)
+            _legend(sheet, axes)
         words = "; ".join(f"{name}: expected calibration error {found.error:.1f} %" for name, found in lines.items())
         return _svg(sheet, f"{title}. {words}")
 
@@ -343,10 +349,31 @@ def gallery(pictures: Sequence[NDArray[np.uint8]], captions: Sequence[str], *, t
 def _draw_line(axes: Axes, name: str, line: Band | Curve, colour: str, dashes: str) -> None:
     middle = line.mean if isinstance(line, Band) else line.values
     marker = "o" if len(line.steps) <= 12 else None
-    axes.plot(line.steps, middle, dashes, color=colour, label=_label(name), marker=marker)
+    axes.plot(line.steps, middle, dashes, color=colour, label=_label(name, LEGEND), marker=marker)
     if isinstance(line, Band) and line.deviation.any():
         low, high = middle - line.deviation, middle + line.deviation
         axes.fill_between(line.steps, low, high, color=colour, alpha=0.18, linewidth=0)
+
+
+def _legend(sheet: Figure, axes: Axes, handle: float = 2.2) -> None:
+    """The names above the axes, in as many rows as it takes; for more than one the sheet grows."""
+    handles, names = axes.get_legend_handles_labels()
+    width, height = sheet.get_size_inches()
+    across = max(1, int((width - 0.2) / (LETTER * max(map(len, names)) + 0.145 * (handle + 2.8))))
+    rows = math.ceil(len(names) / across)
+    sheet.set_size_inches(width, height + LINE * (rows - 1))
+    how: dict[str, Any] = {"ncols": math.ceil(len(names) / rows), "handlelength": handle, "labelspacing": 0.3}
+    sheet.legend(handles, names, loc="outside upper right", borderaxespad=0.2, **how)
+
+
+def _wrapped(name: str, width: float) -> str:
+    """A name in lines of that many inches, broken after spaces and commas and before arrows."""
+    lines = [""]
+    for part in re.split(r"(?<=[ ,])|(?=->)", _label(name, 72)):
+        if lines[-1] and LETTER * len((lines[-1] + part).strip()) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(line.strip() for line in lines)
 
 
 def _draw_column(axes: Axes, at: float, width: float, found: tuple[float, float], colour: str) -> None:
