@@ -127,6 +127,33 @@ def test_most_moved_needs_no_labels(subject):
     assert by_name(subjects)["moved"].numbers["hdan"] == {"from": "source-only", "moved": 6, "percent": 20.0}
 
 
+def test_every_gallery_has_a_file_of_its_own(subject):
+    red = np.full((8, 8, 3), (200, 0, 0), dtype=np.uint8)
+    subjects = [subject("source-only", 0, wrong=9), subject("hdan", 0, wrong=3), subject("mcd", 0, wrong=6)]
+    for one in subjects:
+        one.picture = lambda row: red
+    found = by_name(subjects)
+    assert found["moved"].files().keys() == {"moved-hdan", "moved-mcd"}
+    assert found["classes"].files().keys() == {"classes-hdan", "classes-mcd", "classes-right"}  # nothing is newly wrong
+    assert found["mistakes"].files().keys() == {"mistakes"}
+
+
+@pytest.mark.parametrize(
+    ("course", "told"),
+    [
+        ((1.0, 0.9), "from 1 to 0.9, smaller, but by less than 50%, other than in the paper (it falls fast"),
+        ((1.0, 0.4), "from 1 to 0.4, as in the paper (it falls fast"),
+        (
+            (0.5, 0.8, 0.6),
+            "from 0.5 over 0.8 at iteration 20 to 0.6, not smaller, other than in the paper (it falls fast",
+        ),
+    ],
+)
+def test_the_cosine_is_said_to_fall_fast_only_where_it_does(make_run, course, told):
+    records = [{"step": 10 * step, "similarity": value} for step, value in enumerate(course, start=1)]
+    assert told in by_name([Subject(make_run(records=records), "hdan")])["similarity"].sentence
+
+
 def test_the_page_of_several_runs(subject, checked):
     subjects = [subject("hdan", 0), subject("hdan", 1), subject("source-only", 0, unanswered="no labels")]
     parsed = checked(runs_page(subjects, figures(subjects)))

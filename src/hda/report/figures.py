@@ -17,6 +17,7 @@ from hda.report.draw import Drawing
 from hda.report.subject import Subject, sentence
 
 NEAR = 0.1  # cosines up to here count as near 0
+FAST = 0.5  # what has lost this share of its beginning has fallen fast
 PANELS = 4  # runs whose features are drawn in the plane
 EXAMPLES = 12  # pictures of a kind
 SIDE = (4.2, 2.9)  # inches of a figure that stands beside another
@@ -25,8 +26,9 @@ Groups = Mapping[str, Sequence[Subject]]
 
 @dataclass(frozen=True, eq=False)
 class Gallery:
-    """Pictures with a caption each."""
+    """Pictures with a caption each; the word tells it from the figure's other drawings."""
 
+    word: str
     title: str
     pictures: tuple[NDArray[np.uint8], ...]
     captions: tuple[str, ...]
@@ -46,7 +48,7 @@ class Figure:
     def files(self) -> dict[str, Drawing]:
         """Drawings by the names that their files get."""
         drawn = dict(self.drawings) | {
-            gallery.title.split()[0].lower(): draw.gallery(gallery.pictures, gallery.captions, title=gallery.title)
+            gallery.word: draw.gallery(gallery.pictures, gallery.captions, title=gallery.title)
             for gallery in self.galleries
             if gallery.pictures
         }
@@ -166,14 +168,14 @@ def similarity(groups: Groups) -> Figure:
         "similarity",
         "Cosine similarity along training",
         {"similarity": "mean |cos(G, H)|"},
-        {"similarity": " (it falls fast from 1, where G = -H)"},
+        {"similarity": ("it falls fast from 1, where G = -H", FAST)},
     )
 
 
 def non_gaussianity(groups: Groups) -> Figure:
     """The watched gaps of kurtosis along training."""
     names = {"independence": "gap between G and F", "independence_heuristic": "gap between G and H"}
-    claims = {"independence_heuristic": " (it grows smaller and smaller)"}
+    claims = {"independence_heuristic": ("it grows smaller and smaller", 0.0)}
     lead = "Gaps of kurtosis, which stands for non-Gaussianity."
     return _watched(groups, "non-gaussianity", "Non-Gaussianity along training", names, claims, lead)
 
@@ -222,8 +224,8 @@ def classes(groups: Groups) -> Figure:
         )
         if len(galleries) < 2:
             galleries += [
-                _changed(after, before, found.won, f"Right with {key}, wrong with {before.label}"),
-                _changed(after, before, found.lost, f"Wrong with {key}, right with {before.label}"),
+                _changed(after, before, found.won, "right", f"Right with {key}, wrong with {before.label}"),
+                _changed(after, before, found.lost, "wrong", f"Wrong with {key}, right with {before.label}"),
             ]
     return Figure(name, title, " ".join(told), drawings, numbers, tuple(galleries))
 
@@ -246,7 +248,7 @@ def mistakes(groups: Groups) -> Figure:
     many = int((labels >= 0).sum())
     wrong = f"{len(rows):,} of {many:,} pictures are wrong"
     told = f"{subject.label}, seed {subject.seed}: {wrong}, the surest {len(pictures)} shown."
-    gallery = Gallery(f"Mistakes of {subject.label}", pictures, captions)
+    gallery = Gallery("", f"Mistakes of {subject.label}", pictures, captions)
     return Figure(name, title, told, {}, {"label": subject.label, "wrong": len(rows), "of": many}, (gallery,))
 
 
@@ -260,7 +262,7 @@ def most_moved(groups: Groups) -> Figure:
     for before, after in pairs[:2]:
         rows = changes.moved(_predicted(before), _predicted(after))
         share = 100.0 * len(rows) / len(after.names)
-        gallery = _changed(after, before, rows, f"Moved from {before.label} to {after.label}")
+        gallery = _changed(after, before, rows, after.label, f"Moved from {before.label} to {after.label}")
         told.append(
             f"{after.label} and {before.label} disagree on {len(rows):,} pictures ({share:.1f} %); shown are those that "
             "both are surest of."
@@ -401,9 +403,18 @@ def _each_heuristic(
 
 
 def _watched(
-    groups: Groups, name: str, title: str, names: Mapping[str, str], claims: Mapping[str, str], lead: str = ""
+    groups: Groups,
+    name: str,
+    title: str,
+    names: Mapping[str, str],
+    claims: Mapping[str, tuple[str, float]],
+    lead: str = "",
 ) -> Figure:
-    """What the runs have noted of themselves while training; of some the paper says that they fall."""
+    """What the runs have noted of themselves while training.
+
+    Of some the paper says that they fall: `claims` has its words, and the share of the beginning that is to be lost for
+    them to hold.
+    """
     drawings, told = {}, []
     numbers: dict[str, Any] = {}
     for key, ylabel in names.items():
@@ -415,11 +426,9 @@ def _watched(
                 line = lines[label] = curves.band(found)
                 numbers.setdefault(key, {})[label] = {"steps": line.steps.tolist(), "mean": line.mean.tolist()}
                 if len(line.steps):
-                    first, last = line.mean[0], line.mean[-1]
-                    verdict = ""
-                    if key in claims:
-                        verdict = ", as in the paper" if last < first else ", not smaller, other than in the paper"
-                    told.append(f"{label}, {ylabel}: from {first:.3g} to {last:.3g}{verdict}{claims.get(key, '')}.")
+                    said, least = claims.get(key, ("", 0.0))
+                    verdict = f", {_fallen(line, least)} ({said})" if said else ""
+                    told.append(f"{label}, {ylabel}: {_course(line)}{verdict}.")
         if lines:
             drawings[ylabel] = draw.curves(lines, ylabel, floor=0, size=SIDE)
     if not drawings:
@@ -430,12 +439,29 @@ def _watched(
     return Figure(name, title, " ".join(filter(None, [lead, *told])), drawings, numbers)
 
 
-def _changed(after: Subject, before: Subject, rows: NDArray[np.int64], title: str) -> Gallery:
+def _course(line: curves.Band) -> str:
+    """How a quantity went: its two ends, and where it was highest if that was neither."""
+    first, last, top = line.mean[0], line.mean[-1], int(line.mean.argmax())
+    over = f" over {line.mean[top]:.3g} at iteration {line.steps[top]:,}" if line.mean[top] > max(first, last) else ""
+    return f"from {first:.3g}{over} to {last:.3g}"
+
+
+def _fallen(line: curves.Band, least: float) -> str:
+    """Whether a quantity has lost that share of its beginning, as the paper says."""
+    first, last = line.mean[0], line.mean[-1]
+    if last >= first:
+        return "not smaller, other than in the paper"
+    if last > (1 - least) * first:
+        return f"smaller, but by less than {least:.0%}, other than in the paper"
+    return "as in the paper"
+
+
+def _changed(after: Subject, before: Subject, rows: NDArray[np.int64], word: str, title: str) -> Gallery:
     def caption(row: int) -> str:
         was, now = (_class(after, _predicted(subject).classes[row]) for subject in (before, after))
         return f"{was}\n\u2192 {now}"
 
-    return Gallery(title, *_examples(after, rows, caption))
+    return Gallery(word, title, *_examples(after, rows, caption))
 
 
 def _examples(
