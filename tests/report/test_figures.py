@@ -172,6 +172,27 @@ def test_the_headline_is_one_sentence(make_run):
     assert headline(groups(safn=None)) == "1 kind of runs on typed->handwritten, of which no accuracy is known"
 
 
+def test_the_headline_compares_no_two_tasks(make_run):
+    few = make_run("hdan", 1, 49.5)
+    few.description["images"] = {"source": 4000, "labelled": 30, "target": 1767}
+    other = make_run("hdan", 2, 88.0)
+    other.description["task"] = "b->c"
+    runs = [make_run("hdan", 0, 40.0), make_run("mcd", 0, 30.0), few, other]
+    told = headline({label: [Subject(run, label)] for label, run in zip(labels(runs), runs, strict=True)})
+    assert told == (
+        "hdan, typed->handwritten comes to 40.0 %; hdan, typed->handwritten with 30 labelled comes to 49.5 %; "
+        "hdan, b->c comes to 88.0 %"
+    )
+
+
+def test_a_run_has_the_same_colour_in_every_curve(make_run):
+    with_it, without = [{"step": 60, "transfer": 0.5, "classification": 1.0}], [{"step": 60, "classification": 1.0}]
+    runs = [make_run(n, records=r) for n, r in (("hdan", with_it), ("source-only", without), ("mcd", with_it))]
+    page = runs_page([Subject(run, label) for run, label in zip(runs, labels(runs), strict=True)], [])
+    transfer = page[page.index("<title>Transfer") :].partition("</svg>")[0]
+    assert [colour in transfer for colour in draw.COLOURS[:3]] == [True, False, True]
+
+
 def test_runs_are_named_by_what_tells_them_apart(make_run):
     assert labels([make_run("hdan", 0), make_run("hdan", 1), make_run("mcd", 0)]) == ["hdan", "hdan", "mcd"]
     other = make_run("hdan", 2)

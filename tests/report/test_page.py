@@ -40,6 +40,13 @@ def test_percent_and_equals_signs_stay_with_what_is_before_them():
     assert page.text("90.0 % of G = F") == "90.0\u00a0% of G\u00a0=\u00a0F"
 
 
+def test_no_line_of_prose_breaks_within_an_arrow_and_commands_can_be_copied():
+    made = page.Page("hdan on a->b", "About a->b.")
+    made.add("A section", page.paragraph("Of a->b."), page.code("--task a->b"))
+    assert made.html().count("a-\u2060&gt;b") == 3
+    assert "--task a-&gt;b" in made.html()
+
+
 def test_columns_of_numbers_stand_right_and_others_left():
     html = page.table(("n", "number", "mixed"), [("1", "1,234.5", "2"), ("2", "\u22123 %", "auto")])
     cells = re.findall(r"<(?:td|th)\b[^>]*>", html)

@@ -115,7 +115,7 @@ def curves(
     """Lines over the steps, each with its deviation as a band around it.
 
     Args:
-        lines: by name, in the order of the legend; those without a point are left out.
+        lines: by name, in the order of the legend; those without a point are left out, and nobody gets their colours.
         ylabel: what is measured, with its unit.
         title: what the figure shows, for those who cannot see it.
         xlabel: what the steps count.
@@ -129,7 +129,9 @@ def curves(
         return _nothing(title, "not measured", size)
     with _sheet(*size) as sheet:
         axes = sheet.add_subplot()
-        for index, (name, line) in enumerate(drawn.items()):
+        for index, (name, line) in enumerate(lines.items()):
+            if name not in drawn:
+                continue
             colour = (colours or {}).get(name, COLOURS[index % len(COLOURS)])
             _draw_line(axes, name, line, colour, DASHES[index % len(DASHES)])
         axes.margins(x=0.02)
@@ -576,7 +578,9 @@ def _svg(sheet: Figure, title: str, natural: bool = False) -> Drawing:
     body = re.sub(r"(url\(|href=\")#([^)\"]+)", rf"\1#{mark}-\2", body)
     width, height = sheet.get_size_inches()
     box = f'viewBox="0 0 {72 * width:g} {72 * height:g}" width="{96 * width:.0f}" height="{96 * height:.0f}"'
-    least = "max-width: none" if natural else f"min-width: {96 * min(width, 3.2):.0f}px"
+    # In a column that is wider than the figure its text would else be larger than the page's.
+    followed = f"min-width: {96 * min(width, 3.2):.0f}px; max-width: min(100%, {110 * width:.0f}px)"
+    least = "max-width: none" if natural else followed
     return Drawing(f'<svg role="img" {box} style="{least}">\n<title>{_escaped(title)}</title>{body.rstrip()}', sheet)
 
 

@@ -421,15 +421,13 @@ def _watched(
         lines = {}
         for label, subjects in groups.items():
             found = [curves.read(subject.run.records, key) for subject in subjects]
-            found = [curve for curve in found if len(curve)]
-            if found:
-                line = lines[label] = curves.band(found)
+            line = lines[label] = curves.band([curve for curve in found if len(curve)] or found)
+            if len(line.steps):
                 numbers.setdefault(key, {})[label] = {"steps": line.steps.tolist(), "mean": line.mean.tolist()}
-                if len(line.steps):
-                    said, least = claims.get(key, ("", 0.0))
-                    verdict = f", {_fallen(line, least)} ({said})" if said else ""
-                    told.append(f"{label}, {ylabel}: {_course(line)}{verdict}.")
-        if lines:
+                said, least = claims.get(key, ("", 0.0))
+                verdict = f", {_fallen(line, least)} ({said})" if said else ""
+                told.append(f"{label}, {ylabel}: {_course(line)}{verdict}.")
+        if any(len(line.steps) for line in lines.values()):
             drawings[ylabel] = draw.curves(lines, ylabel, floor=0, size=SIDE)
     if not drawings:
         which = _listed(groups)

@@ -35,9 +35,10 @@ class Page:
         self._sections.append("\n".join([*opened, *parts, "</section>"]))
 
     def html(self) -> str:
-        lead = f'<p class="lead">{text(self.lead)}</p>' if self.lead else ""
+        lead = f'<p class="lead">{prose(self.lead)}</p>' if self.lead else ""
         return _PAGE.format(
             title=text(self.title),
+            headline=prose(self.title),
             style=_STYLE,
             lead=lead,
             contents=self._contents(),
@@ -59,8 +60,13 @@ def text(value: object) -> str:
     return html.escape(whole).replace(" %", "\u00a0%").replace(" = ", "\u00a0=\u00a0")
 
 
+def prose(words: str) -> str:
+    """Text as HTML in which no line breaks within the arrow of a task."""
+    return text(words).replace("-&gt;", "-\u2060&gt;")
+
+
 def paragraph(*sentences: str) -> str:
-    return f"<p>{text(' '.join(sentences))}</p>"
+    return f"<p>{prose(' '.join(sentences))}</p>"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -177,7 +183,7 @@ _PAGE = """<!DOCTYPE html>
 <body>
 <main>
 <header>
-<h1>{title}</h1>
+<h1>{headline}</h1>
 {lead}
 {contents}
 </header>
@@ -223,6 +229,7 @@ thead th, tbody th { white-space: nowrap; }
 thead th { color: var(--faint); font-size: .9rem; }
 tbody tr:hover { background: var(--band); }
 .number { text-align: right; }
+@media (max-width: 36rem) { th, td { padding: .35rem .5rem; } thead th { white-space: normal; } }
 figure { margin: .75rem 0 1.25rem; max-width: 100%; }
 figcaption { margin-top: .5rem; font-size: .9rem; color: var(--faint); max-width: 46rem; }
 .card { background: #fff; color: #1d2430; border: 1px solid var(--line); border-radius: 8px; padding: .75rem;
@@ -232,7 +239,7 @@ figcaption { margin-top: .5rem; font-size: .9rem; color: var(--faint); max-width
 .beside { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)); gap: 0 1.25rem;
   align-items: start; }
 .beside .card { width: auto; }
-.beside svg, .beside img { width: 100%; }
+.beside svg, .beside img { width: 100%; margin: 0 auto; }
 footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--line); color: var(--faint);
   font-size: .85rem; }
 """

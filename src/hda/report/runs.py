@@ -9,7 +9,7 @@ from hda.analysis import curves
 from hda.analysis.curves import mean_deviation
 from hda.report import draw, page, provenance
 from hda.report.figures import Figure, grouped
-from hda.report.subject import FREE, Subject, sentence
+from hda.report.subject import FREE, Subject, sentence, whole_task
 
 CURVES = {
     "target_accuracy": ("Accuracy on the target", "accuracy (%)"),
@@ -17,6 +17,7 @@ CURVES = {
     "transfer": ("Transfer: what aligns source and target; it need not fall", "loss"),
 }
 PICTURES = ("mistakes", "moved")
+TASKS = 4  # that a headline has room for
 
 
 def runs_page(subjects: Sequence[Subject], figures: Sequence[Figure]) -> str:
@@ -39,18 +40,29 @@ def runs_page(subjects: Sequence[Subject], figures: Sequence[Figure]) -> str:
 def headline(groups: Mapping[str, Sequence[Subject]]) -> str:
     """What came of the runs, in one sentence."""
     means = {label: mean for label, found in groups.items() if (mean := _mean(found)) is not None}
-    tasks = {subject.task for found in groups.values() for subject in found}
-    where = f" on {tasks.pop()}" if len(tasks) == 1 else ""
+    tasks = list(dict.fromkeys(whole_task(found[0].run) for found in groups.values()))
+    where = f" on {tasks[0]}" if len(tasks) == 1 else ""
     if not means:
         kinds = "1 kind" if len(groups) == 1 else f"{len(groups)} kinds"
         return f"{kinds} of runs{where}, of which no accuracy is known"
     best = max(means, key=lambda label: means[label])
     if len(means) == 1:
         return f"{best} comes to {means[best]:.1f} %{where}"
+    if len(tasks) > 1:  # whose accuracies say nothing of each other
+        return _by_task(groups, means, tasks)
     plain = [label for label, found in groups.items() if label in means and found[0].method == "source-only"]
     other = plain[0] if plain and plain[0] != best else max((m for m in means if m != best), key=lambda m: means[m])
     points = round(means[best], 1) - round(means[other], 1)
     return f"{best} comes to {means[best]:.1f} %{where}, {points:.1f} points above {other} ({means[other]:.1f} %)"
+
+
+def _by_task(groups: Mapping[str, Sequence[Subject]], means: Mapping[str, float], tasks: Sequence[str]) -> str:
+    """The best of each task, whose label names it."""
+    of = {task: [label for label in means if whole_task(groups[label][0].run) == task] for task in tasks}
+    best = [max(labels, key=lambda label: means[label]) for labels in of.values() if labels]
+    first, *rest = (f"{label} comes to {means[label]:.1f} %" for label in best[:TASKS])
+    more = [f"{_count(len(best) - TASKS, 'more task')} below"] if len(best) > TASKS else []
+    return "; ".join([first, *rest, *more])
 
 
 def add_figures(made: page.Page, figures: Sequence[Figure]) -> None:
@@ -120,12 +132,10 @@ def _along(groups: Mapping[str, Sequence[Subject]]) -> list[str]:
         lines = {}
         for label, found in groups.items():
             read = [curves.read(subject.run.records, name) for subject in found]
-            read = [curve for curve in read if len(curve)]
-            if read:
-                lines[label] = curves.band(read)
-        if lines:
+            lines[label] = curves.band([curve for curve in read if len(curve)] or read)
+        if any(len(line.steps) for line in lines.values()):
             bands = " Bands are the deviation over seeds." if any(b.deviation.any() for b in lines.values()) else ""
-            drawing = draw.curves(lines, ylabel, title=caption, size=(4.7, 2.9))
+            drawing = draw.curves(lines, ylabel, title=caption, size=(3.6, 2.7))
             figures.append(page.figure(drawing, f"{caption}.{bands}"))
     return figures or [page.paragraph("No line of metrics is written yet.")]
 

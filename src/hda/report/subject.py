@@ -112,8 +112,8 @@ def labels(runs: Sequence[Run]) -> list[str]:
     It is the method's, with the task where there are several, or, if that does not tell them apart, the folder's of the
     first.
     """
-    several = len({_task(run) for run in runs}) > 1
-    names = [run.settings.method_class.name + (f", {_task(run)}" if several else "") for run in runs]
+    several = len({whole_task(run) for run in runs}) > 1
+    names = [run.settings.method_class.name + (f", {whole_task(run)}" if several else "") for run in runs]
     kinds = [_kind(run) for run in runs]
     of: dict[str, set[str]] = {}
     for name, kind in zip(names, kinds, strict=True):
@@ -133,10 +133,10 @@ def sentence(words: str) -> str:
 def _kind(run: Run) -> str:
     """All that decides a run but its seed."""
     settings = {name: value for name, value in sorted(run.settings.flat().items()) if name not in FREE}
-    return repr((_task(run), settings))
+    return repr((whole_task(run), settings))
 
 
-def _task(run: Run) -> str:
+def whole_task(run: Run) -> str:
     """The task, and how many of the target's labels were seen, if any: other pictures are another task."""
     few = run.description["images"]["labelled"]
     return f"{run.description['task']} with {few:,} labelled" if few else str(run.description["task"])
