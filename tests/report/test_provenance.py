@@ -29,6 +29,23 @@ def test_settings_that_are_off_and_paths_in_lists(make_run):
     assert words[words.index("--heuristics") + 1] == "5"
 
 
+@pytest.mark.parametrize(
+    ("fit", "named"),
+    [
+        ({"target_batch": 16, "source_hold_out": 0.0}, []),
+        ({"target_batch": 8, "source_hold_out": 0.1}, ["--target-batch", "8", "--source-hold-out", "0.1"]),
+        ({"target_batch": 16, "source_hold_out": 0.1, "select": "dev"}, ["--select", "dev"]),
+        ({"source_hold_out": 0.2, "select": "dev"}, ["--select", "dev", "--source-hold-out", "0.2"]),
+    ],
+)
+def test_what_follows_from_other_settings_is_named_only_where_it_was_given(make_run, fit, named):
+    run = make_run("hdan", 0)
+    run.description["settings"]["fit"] |= {"batch": 16, **fit}
+    words = shlex.split(provenance.command(run))
+    after = words[words.index("--batch") + 2 :]
+    assert after[: after.index("--lr")] == named
+
+
 def test_the_command_is_one_that_hda_understands(make_run, tmp_path, monkeypatch, capsys):
     """It comes as far as looking for the pictures."""
     run = make_run("hdan", 0)

@@ -135,9 +135,9 @@ class Settings:
         fit = dataclasses.replace(
             self.fit, steps=self.fit.steps or budget.steps, batch=batch, target_batch=self.fit.target_batch or batch
         )
-        return dataclasses.replace(self, fit=dataclasses.replace(fit, source_hold_out=self._held_out()))
+        return dataclasses.replace(self, fit=dataclasses.replace(fit, source_hold_out=self.share_held_out()))
 
-    def _held_out(self) -> float:
+    def share_held_out(self) -> float:
         """The share of the source that is held out.
 
         Raises:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,6 @@ from hda.report import page
 
 if TYPE_CHECKING:
     from hda.engine.run import Run
-
-FOLLOWS = ("target_batch", "source_hold_out")  # where not given, these are what others make them
 
 
 def facts(run: Run) -> list[tuple[str, str]]:
@@ -51,8 +50,10 @@ def _not_default(run: Run) -> dict[str, Any]:
     settings = run.settings
     kinds = (type(settings.fit), settings.method_class.Settings, type(settings.build_recipe("uda")).Settings)
     defaults = {option.name: option.default for kind in kinds for option in plain.options(kind)}
+    open_ = dataclasses.replace(settings, fit=dataclasses.replace(settings.fit, source_hold_out=None))
+    follow = {"target_batch": settings.fit.batch, "source_hold_out": open_.share_held_out()}  # where they are not given
     return {
         name: value
         for name, value in settings.flat().items()
-        if value is not None and value != defaults.get(name) and name not in FOLLOWS
+        if value is not None and value not in (defaults.get(name), follow.get(name))
     }
