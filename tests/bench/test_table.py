@@ -211,3 +211,15 @@ def test_the_paper_s_figures_are_those_it_prints():
     for table in TABLES.values():
         for line in table.lines:
             assert all(table.printed(line, column.label) is not None for column in table.columns), line.label
+
+
+def test_settings_pictures_and_parts_that_are_not_the_paper_s_are_told():
+    plain = row(settings={"backbone": "resnet50", "heuristics": 1, "device": "cpu"}, variant="M=1", fingerprint="a")
+    assert not [note for note in draw([plain], name="table2").notes if "settings" in note or "pictures" in note]
+    other = row(seed=1, settings={"backbone": "resnet50", "batch": 24, "lr": 0.01}, fingerprint="b")
+    apart = row(seed=2, fingerprint="b", hold_out={"share": 0.2, "images": 9, "accuracy": 1.0})
+    notes = draw([plain, other, apart], name="table2").notes
+    assert "not the paper's settings: batch 24, lr 0.01" in notes
+    assert "not all on the same pictures or labels: Art->Clipart" in notes
+    assert "some of these runs had only a part of the target (80%), and are measured on it" in notes
+    assert "these runs had only a part of the target (80%), and are measured on it" in draw([apart]).notes

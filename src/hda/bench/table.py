@@ -20,6 +20,9 @@ from hda.errors import UserError, unknown
 
 FORMATS = ("text", "markdown", "latex", "csv")
 AVERAGE = "mean"
+# Settings that have a note of their own, and those that decide no figure.
+TOLD = ("backbone", "weights", "steps", "precision", "device", "graph", "compile", "resident", "log_every")
+TOLD += ("evaluate_every", "checkpoint_every", "select", "keep_checkpoints")
 PAPERS_WEIGHTS = "the paper began with torchvision's first ImageNet weights"
 
 
@@ -240,7 +243,12 @@ def _papers(rows: Sequence[Row], table: PaperTable) -> Table:
         for at in columns:
             own = {row["seed"]: row["accuracy"] for one, where, row in chosen if one is line and where == at}
             cells[line.label, at] = Cell(own, table.printed(line, at))
-    notes = [*_not_comparable(ours, table), *_shared(ours, label, column), *_slips(table, columns)]
+    notes = [
+        *_not_comparable(ours, table),
+        *_other_settings(chosen),
+        *_shared(ours, label, column),
+        *_slips(table, columns),
+    ]
     called = {" ".join(filter(None, (line.method, line.variant))): line.label for line in table.lines}
     title = f"{table.title}: ours after the last step, in brackets the paper's and the difference"
     return Table(title, columns, tuple(line.label for line in table.lines), cells, notes=tuple(notes), called=called)
@@ -278,6 +286,17 @@ def _not_comparable(rows: Sequence[Row], table: PaperTable) -> list[str]:
     return [*notes, *_uneven(rows)]
 
 
+def _other_settings(chosen: Sequence[tuple[Line, str, Row]]) -> list[str]:
+    """The settings that neither the paper's line has nor another note tells of."""
+    given = {
+        f"{name} {f'{value:.4g}' if isinstance(value, float) else value}"
+        for line, _, row in chosen
+        for name, value in (row.get("settings") or {}).items()
+        if name not in TOLD and line.settings.get(name) != value
+    }
+    return [f"not the paper's settings: {_list(given)}"] if given else []
+
+
 def _slips(table: PaperTable, columns: tuple[str, ...]) -> list[str]:
     """Where the paper's printed average is not the mean of its cells."""
     slips = []
@@ -297,6 +316,17 @@ def _uneven(rows: Sequence[Row]) -> list[str]:
         different = sorted({str(row[what]) for row in rows if row.get(what)})
         if len(different) > 1:
             notes.append(f"not all of one {told}: {_list(different)}")
+    pictures: dict[str, set[str]] = {}
+    for row in rows:
+        pictures.setdefault(column(row), set()).add(row.get("fingerprint") or "")
+    unlike = [at for at, found in pictures.items() if len(found - {""}) > 1]
+    if unlike:
+        notes.append(f"not all on the same pictures or labels: {_list(unlike)}")
+    shares = {(row.get("hold_out") or {}).get("share", 0.0) for row in rows}
+    if shares - {0.0}:
+        some = "some of these runs" if len(shares) > 1 else "these runs"
+        parts = _list(f"{1 - share:.0%}" for share in shares - {0.0})
+        notes.append(f"{some} had only a part of the target ({parts}), and are measured on it")
     return notes
 
 
