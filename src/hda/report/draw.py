@@ -163,7 +163,7 @@ def plane(
     """
     domains = (("source", embedding.source, SOURCE, "o"), ("target", embedding.target, TARGET, "^"))
     panels = 1 if labels is None else 2
-    with _sheet(4.4, 4.1 * panels) as sheet:
+    with _sheet(3.6, 3.4) if labels is None else _sheet(4.4, 8.2) as sheet:
         first, *second = sheet.subplots(panels, 1, squeeze=False)[:, 0]
         for name, points, colour, marker in domains:
             _draw_points(first, points, colour, marker, label=f"{name} ({len(points):,})")
@@ -240,7 +240,7 @@ def columns(
         f"{group}: {', '.join(f'{name} {value:.3g}' for name, (value, _) in found.items())}"
         for group, found in groups.items()
     )
-    across = max(size[0], 1.0 + max(0.62 * sum(map(len, groups.values())), 1.15 * len(groups)))
+    across = max(size[0], 1.0 + max(0.52 * sum(map(len, groups.values())), 1.15 * len(groups)))
     ticks = [_wrapped(name, (across - 1.0) / len(groups)) for name in groups]
     with _sheet(across, size[1] + LINE * max(tick.count("\n") for tick in ticks)) as sheet:
         axes = sheet.add_subplot()
@@ -311,7 +311,7 @@ def differences(values: Mapping[str, float], xlabel: str, *, title: str) -> Draw
     """One lying bar a name, to the right where there is a gain and to the left where there is a loss."""
     names, many = list(values), len(values)
     size = 9.5 if many <= 20 else 7.0
-    with _sheet(5.8, 0.9 + many * (0.24 if many <= 20 else 0.155)) as sheet:
+    with _sheet(4.2, 0.9 + many * (0.24 if many <= 20 else 0.155)) as sheet:
         axes = sheet.add_subplot()
         found = np.array(list(values.values()))
         axes.barh(range(many), found, height=0.75, color=np.where(found < 0, COLOURS[1], COLOURS[0]).tolist())

@@ -393,7 +393,7 @@ def _each_heuristic(
         lines = {n: curves.band([Curve(at, run[:, k]) for run in values]) for k, n in enumerate(names)}
         drawings[label] = draw.curves(lines, ylabel, title=f"{ylabel} of {label}", floor=floor, size=SIDE)
     if ends:
-        drawings["end"] = draw.columns(ends, ylabel, title=f"{ylabel} at the end", size=SIDE)
+        drawings["at the end"] = draw.columns(ends, ylabel, title=f"{ylabel} at the end", size=SIDE)
     over = "Mean over pictures of both domains" + (", at the checkpoints kept." if len(drawings) > bool(ends) else ".")
     return (
         drawings,
