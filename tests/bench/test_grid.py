@@ -1,5 +1,6 @@
 """Which runs a grid asks for, and mistakes in asking."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -133,3 +134,21 @@ def test_no_two_runs_of_our_grids_are_one_cell_of_a_table(path):
     """Else the last of them would count: the methods at 2,000 steps and at 6,002 have names of their own."""
     cells = [(job.called, job.task, job.shots, job.seed) for job in read(path)]
     assert len(cells) == len(set(cells))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ('tasks="office-home:Art->Clipart", methods={"hdan": {}}', "is no list: write tasks="),
+        ('tasks=["a"], methods=["hdan"]', "gives no settings by name: write methods="),
+        ('tasks=["a"], methods={"hdan": 3}', "gives no settings by name: write methods="),
+        ('tasks=["a"], methods={"hdan": {}}, seeds=3', "seeds=3 is no list: write seeds=[0, 1, 2]"),
+        ('tasks=["a"], methods={"hdan": {}}, settings=["steps"]', "are not named: write settings="),
+    ],
+)
+def test_what_a_grid_cannot_mean_is_told_in_a_sentence(tmp_path, words, told):
+    path = tmp_path / "grid.py"
+    path.write_text(f"from hda.bench import Grid\nGRID = Grid({words})\n")
+    with pytest.raises(UserError, match=re.escape(told)) as raised:
+        read(path)
+    assert str(raised.value).startswith(f"the grid {path} is not right: ")

@@ -98,6 +98,16 @@ class Grid:
     settings: Mapping[str, Any] = field(default_factory=dict)
     shots: int | None = None
 
+    def __post_init__(self) -> None:
+        if isinstance(self.tasks, str) or not isinstance(self.tasks, Sequence):
+            raise UserError(f'tasks={self.tasks!r} is no list: write tasks=["office-home:Art->Clipart"]')
+        if not isinstance(self.methods, Mapping) or not all(isinstance(own, Mapping) for own in self.methods.values()):
+            raise UserError(f'methods={self.methods!r} gives no settings by name: write methods={{"hdan": {{}}}}')
+        if isinstance(self.seeds, str) or not isinstance(self.seeds, Sequence):
+            raise UserError(f"seeds={self.seeds!r} is no list: write seeds=[0, 1, 2]")
+        if not isinstance(self.settings, Mapping):
+            raise UserError(f'settings={self.settings!r} are not named: write settings={{"steps": 2000}}')
+
     def jobs(self) -> list[Job]:
         found = []
         for words, own in self.methods.items():
@@ -205,6 +215,8 @@ def read(path: Path) -> list[Job]:
         raise UserError(f"the grid {path} does not exist: give a Python file with a GRID, or the name of a table")
     try:
         names = runpy.run_path(str(path))
+    except UserError as error:
+        raise UserError(f"the grid {path} is not right: {error}") from None
     except Exception as error:  # whatever somebody's own code raises
         raise UserError(f"the grid {path} fails ({type(error).__name__}: {error}): mend it first") from error
     grid, jobs = names.get("GRID"), names.get("JOBS")
