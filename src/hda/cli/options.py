@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hda import settings as plain
 from hda.errors import UserError
 from hda.settings import Option
+
+if TYPE_CHECKING:
+    from hda.engine.run import Run
 
 
 def flag(name: str) -> str:
@@ -64,6 +67,23 @@ def places(args: argparse.Namespace) -> dict[str, Any]:
     """What was given of where the pictures are now."""
     plain.at_least(0, pictures=args.pictures)
     return {name: value for name in ("source", "target", "root", "data") if (value := getattr(args, name))}
+
+
+def runs(given: Sequence[str]) -> list[Run]:
+    """The runs in these folders.
+
+    Raises:
+        UserError: one is no run's, or stands there twice and would count as two seeds.
+    """
+    from hda.engine.run import Run
+
+    found: dict[Path, Run] = {}
+    for path in given:
+        place = Path(path).resolve()
+        if place in found:
+            raise UserError(f"{path} is named twice: name each run once")
+        found[place] = Run(path)
+    return list(found.values())
 
 
 def folder(option: str, given: str) -> Path:

@@ -31,6 +31,7 @@ def test_a_report_may_go_elsewhere_but_not_over_something(hda, run):
     ("words", "sentence"),
     [
         ("gone", "gone is not a run's folder: "),
+        ("run ./run", "./run is named twice: name each run once"),
         ("run --out gone/page.html", "the folder gone of --out gone/page.html does not exist: make it first"),
         ("run --out photos", "photos exists: give another --out or remove it first"),
         ("", "RUN must be given"),

@@ -24,13 +24,12 @@ def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     from hda.cli.terminal import reporting
     from hda.engine import files
-    from hda.engine.run import Run
     from hda.report.figures import figures
     from hda.report.run import run_page
     from hda.report.runs import runs_page
     from hda.report.subject import gather
 
-    runs = [Run(path) for path in args.runs]
+    runs = options.runs(args.runs)
     out = options.new_file("--out", args.out) if args.out else runs[0].path / "report.html"
     with reporting() as reporter:
         subjects = gather(runs, limit=args.pictures, device=args.device, places=options.places(args), reporter=reporter)
