@@ -223,3 +223,15 @@ def test_settings_pictures_and_parts_that_are_not_the_paper_s_are_told():
     assert "not all on the same pictures or labels: Art->Clipart" in notes
     assert "some of these runs had only a part of the target (80%), and are measured on it" in notes
     assert "these runs had only a part of the target (80%), and are measured on it" in draw([apart]).notes
+
+
+def test_a_row_whose_accuracy_is_no_number_is_refused(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"task": "a", "method": "hdan", "seed": 0, "accuracy": NaN}\n\n')
+    with pytest.raises(UserError, match="is no result row"):
+        result.read([tmp_path])
+
+
+def test_bars_in_names_do_not_break_a_markdown_table():
+    lines = draw([row("a|b", variant="x|y"), row("a|b", "dann")]).markdown().splitlines()
+    cells = [len(re.findall(r"(?<!\\)\|", line)) for line in lines if line.startswith("|")]
+    assert cells == [4] * 4

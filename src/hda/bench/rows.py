@@ -18,6 +18,7 @@ The fields of a row, version 1:
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -110,5 +111,6 @@ def _parsed(line: str) -> dict[str, Any] | None:
 
 
 def _is_row(row: Row) -> bool:
-    numbers = isinstance(row.get("accuracy"), int | float) and isinstance(row.get("seed"), int)
+    accuracy = row.get("accuracy")
+    numbers = isinstance(accuracy, int | float) and math.isfinite(accuracy) and isinstance(row.get("seed"), int)
     return all(name in row for name in NEEDED) and numbers

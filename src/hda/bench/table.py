@@ -21,8 +21,8 @@ from hda.errors import UserError, unknown
 FORMATS = ("text", "markdown", "latex", "csv")
 AVERAGE = "mean"
 # Settings that have a note of their own, and those that decide no figure.
-TOLD = ("backbone", "weights", "steps", "precision", "device", "graph", "compile", "resident", "log_every")
-TOLD += ("evaluate_every", "checkpoint_every", "select", "keep_checkpoints")
+TOLD = {"backbone", "weights", "steps", "precision", "device", "graph", "compile", "resident", "log_every"}
+TOLD |= {"evaluate_every", "checkpoint_every", "select", "keep_checkpoints"}
 PAPERS_WEIGHTS = "the paper began with torchvision's first ImageNet weights"
 
 
@@ -121,10 +121,9 @@ class Table:
 
     def markdown(self) -> str:
         header = ["", *self.columns, AVERAGE]
-        lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
+        lines = [_markdown(header), "|---" * len(header) + "|"]
         for line in self.lines:
-            cells = [self._cell(line, column, "**{}**") for column in header[1:]]
-            lines.append("| " + " | ".join([line, *cells]) + " |")
+            lines.append(_markdown([line, *(self._cell(line, column, "**{}**") for column in header[1:])]))
         return "\n".join([f"**{self.title}**", "", *lines, *self._remarks("- ")])
 
     def latex(self) -> str:
@@ -398,6 +397,10 @@ def _rounded(value: Any) -> Any:
 
 def _list(words: Any) -> str:
     return ", ".join(sorted({str(word) for word in words}))
+
+
+def _markdown(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
 
 
 _ESCAPED = str.maketrans(
