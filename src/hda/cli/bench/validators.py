@@ -42,7 +42,8 @@ def run(args: argparse.Namespace) -> list[dict[str, Any]]:
     print(table(HEADER, [_cells(row) for row in rows]))
     print(
         "rho: Spearman's rank correlation with true accuracy, among all checkpoints of a task and among those of a run;\n"
-        "lost: points of accuracy below the oracle, which looks at the labels, for the checkpoint chosen"
+        "lost: points of accuracy below the oracle, which looks at the labels, for the checkpoint chosen; both choose among\n"
+        "the checkpoints that the validator could measure, so that validators with other checkpoints cannot be compared"
     )
     lines = [row.as_dict() for row in rows]
     if out:
