@@ -5,7 +5,8 @@ The fields of a row, version 1:
 - `schema`: this version.
 - `setting`: "uda", "msda" or "ssda"; `task`: "Art->Clipart", "Art,Product->Clipart"; `dataset`; `shots`, or null.
 - `method`; `variant`: what its settings are called, empty where all are the default; `settings`: those given, by name.
-- `seed`, `steps`, `batch`, `backbone`, `weights` (name and digest of what the backbone began with), `precision`.
+- `seed`, `steps`, `batch`, `backbone`, `precision`; `weights`: what the backbone began with, `{"source"}`, of a file with
+  its digest, `{"source", "sha256"}`.
 - `accuracy`: of the target in percent, **at the last step**; `mean_class_accuracy`; `per_class`: by class name.
 - `selected`: what a validator chose without target labels, `{"validator", "step", "accuracy"}`, or null.
 - `oracle`: the best accuracy seen on the way, which only target labels can tell; `accuracies`: by step.
