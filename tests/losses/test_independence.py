@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from hda.errors import UserError
 from hda.losses import independence, kurtosis
 
 OVER = ["classes", "data"]
@@ -77,3 +78,15 @@ def test_independence_is_symmetric_and_zero_for_equals():
     assert independence(g, other) > 0
     assert torch.equal(independence(g, other), independence(other, g))
     assert independence(g, 2 * g).item() == pytest.approx(0.0, abs=1e-5)
+
+
+def test_a_misspelt_word_is_refused_and_not_taken_for_another():
+    with pytest.raises(UserError, match=r"unknown over 'class': did you mean 'classes'\?"):
+        independence(torch.randn(4, 5), torch.randn(4, 5), "class")
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_of_three_classes_or_fewer_the_gap_over_classes_is_always_zero(classes):
+    g, other = torch.randn(2, 6, classes, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    assert gap(g.numpy(), other.numpy(), "classes") == pytest.approx(0, abs=1e-12)
+    assert independence(g, other).item() == pytest.approx(0, abs=1e-12)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from hda.errors import UserError
 from hda.losses import termination
 
 
@@ -32,3 +33,10 @@ def test_the_sum_is_as_many_times_the_mean_as_there_are_classes():
     h = torch.randn(3, 65, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     for norm in ("l1", "l2"):
         torch.testing.assert_close(termination(h, norm, "sum"), 65 * termination(h, norm, "mean"))
+
+
+def test_a_misspelt_word_is_refused_and_not_taken_for_another():
+    with pytest.raises(UserError, match=r"unknown norm 'L1': did you mean 'l1'\? \(known: l1, l2\)"):
+        termination(torch.ones(2, 3), "L1")
+    with pytest.raises(UserError, match="unknown over_classes 'rows'"):
+        termination(torch.ones(2, 3), over_classes="rows")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from torch import Tensor
+
+from hda.errors import unknown
 
 Over = Literal["classes", "data"]
 
@@ -18,7 +20,11 @@ def kurtosis(x: Tensor, over: Over = "classes") -> Tensor:
         x: (rows, classes).
         over: "classes": of each row, (rows,), as in the published code; "data": of each class over the rows, (classes,),
             as the paper's text takes the expectation.
+
+    Over three classes or fewer it is the same for every row: standardised values leave nothing to choose.
     """
+    if over not in get_args(Over):
+        raise unknown("over", over, get_args(Over))
     dim = 1 if over == "classes" else 0
     variance = x.var(dim=dim, keepdim=True).clamp_min(_SMALLEST)
     square = (x - x.mean(dim=dim, keepdim=True)).square() / variance
