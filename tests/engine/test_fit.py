@@ -127,6 +127,18 @@ def test_answers_of_other_pictures_are_refused(task, run, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_path_in_the_place_of_a_scenario_or_of_answers_is_told_in_one_sentence(task, run, tmp_path):
+    for given in ("photos", task()):
+        with pytest.raises(hda.UserError, match=rf"takes a Scenario and not a {type(given).__name__}: make one with"):
+            run(given)
+    for answers in (True, "drawings"):
+        with pytest.raises(
+            hda.UserError, match=rf"evaluate takes Answers and not a {type(answers).__name__}: make them"
+        ):
+            run(evaluate=answers)
+    assert list(tmp_path.iterdir()) == []
+
+
 # Random numbers
 
 

@@ -64,14 +64,26 @@ def fit(
 ) -> Run:
     """Train a method on a scenario; the run's folder holds everything that came of it.
 
+    The options most often given are `method` ("hdan"), `steps`, `batch` (pictures of each source in a step), `lr`, `seed`,
+    `backbone` and `weights` (a timm or torchvision name; "pretrained", "none" or a file), `size` (edge of the pictures that
+    the network sees, in pixels) and `device` ("auto", "cpu", "cuda"). Batch, steps and schedules that are not
+    given are the paper's. `hda fit --help` lists all options with their defaults, `hda fit --method NAME --help` those of
+    one method.
+
+    >>> scenario = hda.Scenario.read(source="photos", target="labelled-drawings")  # doctest: +SKIP
+    >>> answers = hda.Answers.read("labelled-drawings", scenario)  # doctest: +SKIP
+    >>> run = hda.fit(scenario, evaluate=answers, method="mcd", steps=1000, size=128, seed=1)  # doctest: +SKIP
+    >>> run.result["target_accuracy"]  # percent, at the last step  # doctest: +SKIP
+
     Args:
-        scenario: whose pictures, and which labels, training may see.
-        out: the run's folder; `runs/<method>-<task>-<seed>` if not given.
-        evaluate: the true labels of the target, or of its test part, for measuring alone: training never sees them.
+        scenario: whose pictures, and which labels, training may see (`Scenario.read`).
+        out: the run's folder, which must not exist yet; `runs/<method>-<task>-<seed>` if not given.
+        evaluate: the true labels of the target, or of its test part (`Answers.read`), for measuring alone: training never
+            sees them.
         resume: go on with the run in `out` from its last checkpoint, exactly as if it had never stopped.
         skip_broken: leave out pictures that cannot be read, instead of stopping at the first.
         origin: plain data about where the scenario came from, kept with the settings.
-        reporter: is told how the run gets on.
+        reporter: is told how the run gets on; without one nothing is printed.
         **options: every setting of the run (`FitSettings`), of its method and of its recipe, by name.
 
     Returns:
@@ -80,6 +92,7 @@ def fit(
     Raises:
         UserError: an option, a picture or a weights file is wrong; nothing half-written is left.
     """
+    _check_kinds(scenario, evaluate)
     here = place()
     reporter = (reporter if here.first else None) or Reporter()
     settings = Settings.given(**options).resolve(scenario)
@@ -535,6 +548,20 @@ def _chosen(selected: dict[str, Any] | None, curve: tuple[np.ndarray, np.ndarray
 def device_name(device: torch.device) -> str:
     """What the device is, in its maker's words."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+
+
+def _check_kinds(scenario: object, evaluate: object) -> None:
+    """Insist on a scenario and answers where a path, a flag or all that `hda.task` gives may have been meant.
+
+    Raises:
+        UserError: one is something else.
+    """
+    if not isinstance(scenario, Scenario):
+        remedy = "make one with hda.Scenario.read(source=..., target=...), or take the first of what hda.task gives"
+        raise UserError(f"hda.fit takes a Scenario and not a {type(scenario).__name__}: {remedy}")
+    if not isinstance(evaluate, Answers | None):
+        remedy = "make them with hda.Answers.read(target, scenario)"
+        raise UserError(f"evaluate takes Answers and not a {type(evaluate).__name__}: {remedy}")
 
 
 def _check_answers(answers: Answers, scenario: Scenario) -> None:
