@@ -22,7 +22,7 @@ from hda.engine.place import place
 from hda.errors import ProcessLostError, SettingError, UnmetError, UserError, nearest, unknown
 
 ABOUT = """Domain adaptation for image classifiers: train on labelled pictures of one kind, classify unlabelled pictures of
-another. `hda demo` shows it in two minutes; `hda fit --source LABELLED --target UNLABELLED` does it with your pictures."""
+another. `hda demo` shows it in a minute; `hda fit --source LABELLED --target UNLABELLED` does it with your pictures."""
 ORDER = (
     "demo",
     "fit",
