@@ -1,4 +1,5 @@
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -65,6 +66,15 @@ def test_numbers_of_the_heuristics_are_means_over_seeds(subject):
     end = by_name(subjects)["heuristic-size"].numbers["hdan"]["end"]
     expected = np.mean([np.abs(s.domains.h).mean(axis=(0, 2)) for s in subjects], axis=0)
     np.testing.assert_allclose(end, expected, rtol=1e-6)
+
+
+def test_gaps_that_are_rounding_alone_are_given_no_verdict(subject):
+    one = subject()
+    lines = [{"step": 1, "independence_heuristic": 0.0}, {"step": 2, "independence_heuristic": 1.2e-7}]
+    (one.run.path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    told = by_name([one])["non-gaussianity"].sentence
+    assert "gap between G and H: zero throughout, up to rounding" in told
+    assert "the paper" not in told
 
 
 def test_checkpoints_kept_become_curves(subject):
