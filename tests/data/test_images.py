@@ -73,6 +73,17 @@ def test_one_folder_above_the_class_folders_is_passed_through_and_names_the_set(
     assert animals.images.name == "art"
 
 
+def test_so_are_several_one_in_another_and_the_last_names_the_set(tmp_path):
+    outer = fill(tmp_path / "outer", *(f"data/v2/art/{name}" for name in ANIMALS))
+    (outer / "data" / "v2" / "art" / "cow").mkdir()
+    assert sentence(outer) == f"class 'cow' in {outer} has no images: add some or remove the folder"
+    animals = read_labelled(outer, complete=False)
+    assert animals.classes == ("cat", "dog", "emu")
+    assert animals.labels.tolist() == [0, 0, 1, 1, 2]
+    assert animals.images.name == "art"
+    assert read_unlabelled(outer).name == "art"
+
+
 def test_folders_below_a_class_folder_belong_to_the_class(tmp_path):
     animals = read_labelled(fill(tmp_path, "cat/old/1.png", "cat/2.png", "dog/new/deep/1.png"))
     assert animals.classes == ("cat", "dog")

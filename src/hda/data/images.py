@@ -140,12 +140,12 @@ def read_labelled(
     """Pictures with their classes.
 
     Args:
-        path: a folder or a `.tar` of class folders, with or without one folder above them; or a list file of
-            `path label` lines. A list's classes are called after the folders of its paths where these and the labels
+        path: a folder or a `.tar` of class folders, with or without folders above that hold them all; or a list
+            file of `path label` lines. A list's classes are called after the folders of its paths where these and the labels
             go together one to one, since numbers differ from list to list; else after the labels. A line that says
             the same twice counts once.
         root: the folder or `.tar` that a list's paths start from; the list's own folder if not given.
-        name: what to call the set; if not given, the one folder above the class folders, or else the path itself.
+        name: what to call the set; if not given, the folder that holds all class folders, or else the path itself.
         complete: insist on two classes or more and on no class folder without pictures.
 
     Raises:
@@ -346,10 +346,11 @@ def _existing(path: Location) -> Path:
 
 
 def _called(path: Path, names: Sequence[str]) -> str:
-    """What to call a set: the one folder above its class folders if there is one, else the file or folder itself."""
-    above = {name.partition("/")[0] if name.count("/") >= 2 else "" for name in names}
-    if len(above) == 1 and not above & {"", ".."}:
-        return above.pop()
+    """What to call a set: the folder that holds all class folders if there is one, else the file or folder itself."""
+    depth = _depth(names, names)
+    above = names[0].split("/")[:depth] if depth else []
+    if above and ".." not in above:
+        return above[-1]
     path = path.resolve()
     return (path.name if path.is_dir() else path.stem) or "images"
 
@@ -428,6 +429,16 @@ def _index_tar(path: Path) -> tuple[_Tar, list[str]]:
     return _Tar(str(path.resolve()), path.stat().st_mtime_ns, members), [*members, *folders]
 
 
+def first_image(path: Path) -> str | None:
+    """The name of the first image in a tar; None where there is none, or it is no tar."""
+    try:
+        with tarfile.open(path, "r:") as tar:
+            names = (posixpath.normpath(member.name) for member in tar if member.isfile())
+            return next((name for name in names if _is_image(name) and not _hidden(name)), None)
+    except (OSError, tarfile.TarError):
+        return None
+
+
 def _ends(path: Path, offset: int) -> bool:
     """Whether a tar's end mark, a block of zeros, is there: tarfile silently takes a damaged header for the end."""
     with open(path, "rb") as file:
@@ -454,10 +465,9 @@ def _is_image(name: str) -> bool:
 
 
 def _classes_by_folder(entries: Sequence[str], path: Path, complete: bool) -> dict[str, str]:
-    """The class of each image of a tree: its first folder, or its second where all lie in one folder above."""
+    """The class of each image of a tree: its first folder below those that hold everything."""
     images = [entry for entry in entries if not entry.endswith("/")]
-    tops = {entry.partition("/")[0] for entry in entries}
-    depth = int(len(tops) == 1 and all(image.count("/") >= 2 for image in images))
+    depth = _depth(entries, images)
     for image in images:
         if "/" not in image:
             raise UserError(f"{path} has images directly in it, such as {image}: put each in a folder of its class")
@@ -467,6 +477,17 @@ def _classes_by_folder(entries: Sequence[str], path: Path, complete: bool) -> di
     if complete and empty:
         raise UserError(f"class {empty[0]!r} in {path} has no images: add some or remove the folder")
     return class_of
+
+
+def _depth(entries: Sequence[str], images: Sequence[str]) -> int:
+    """How many folders, one in another, hold all of a tree and are above the folders of its images."""
+    depth = 0
+    while (
+        all(image.count("/") >= depth + 2 for image in images)
+        and len({entry.split("/")[depth] for entry in entries if entry.count("/") > depth}) == 1
+    ):
+        depth += 1
+    return depth
 
 
 def _read_list(path: Path, root: Location | None, labelled: bool) -> tuple[Storage, dict[str, str]]:
