@@ -105,6 +105,8 @@ def test_shots_are_drawn_where_there_are_no_lists_and_that_is_said(home):
         read_task("office-home:A->R", home, shots=2, split="published")
     with pytest.raises(UserError, match="the drawn split is about labelled pictures of the target: add --shots N"):
         read_task("office-home:A->R", home, split="drawn")
+    with pytest.raises(UserError, match="are about labelled pictures of the target: add --shots N or leave them out"):
+        read_task("office-home:A->R", home, lists=home)
 
 
 @pytest.fixture

@@ -108,6 +108,10 @@ def read_task(
     sources = _sources(given, dataset, target)
     if split is not None and shots is None:
         raise UserError(f"the {split} split is about labelled pictures of the target: add --shots N or leave it out")
+    if lists is not None and shots is None and not dataset.parts:
+        raise UserError(
+            f"the lists in {lists} are about labelled pictures of the target: add --shots N or leave them out"
+        )
     if shots is not None and shots < 1:
         raise UserError(f"shots must be at least 1: got {shots}")
     reading = _Reading(dataset, sources, target, shots, seed, split, lists, strict)
