@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tarfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,6 +44,20 @@ def test_a_domain_may_be_a_tar(tmp_path, plant, name):
     assert home.where(home.domain("R")) == tmp_path / "Real World"
 
 
+@pytest.mark.parametrize("name", ["office_home_real_256.tar", "rw.tar", "Real World.tar"])
+@pytest.mark.parametrize("above", ["", "./", "OfficeHomeDataset_10072016/", "Real/"])
+def test_a_tar_may_be_called_otherwise_and_have_folders_above(tmp_path, plant, name, above):
+    plant(tmp_path / ".packed", TWO)
+    plant(tmp_path / "Art", TWO)
+    with tarfile.open(tmp_path / name, "w") as tar:
+        tar.add(tmp_path / ".packed", f"{above}Real_World")
+    home = OfficeHome(tmp_path)
+    assert home.where(home.domain("C")) is None
+    pictures = home.read(home.domain("R"))
+    assert pictures.images.name == "Real World"
+    assert pictures.classes == ("Alarm_Clock", "Backpack")
+
+
 def test_two_spellings_at_once_are_an_error(tmp_path, plant):
     plant(tmp_path / "Real World", TWO)
     plant(tmp_path / "RealWorld", TWO)
@@ -62,6 +77,34 @@ def test_a_domain_that_is_missing_is_told_with_what_is_near(tmp_path, plant):
     plant(tmp_path / "Cliparts", TWO)
     with pytest.raises(UserError, match="rename 'Cliparts' to 'Clipart' if that is it"):
         home.read(home.domain("C"))
+    plant(tmp_path, ["office_home_products.tar", "office_home_real_world.tar.gz"])
+    with pytest.raises(UserError, match=r"rename 'office_home_products.tar' to 'Product.tar' if that is it"):
+        home.read(home.domain("P"))
+    with pytest.raises(UserError, match=r"unpack 'office_home_real_world.tar.gz' there, or make it a .tar without"):
+        home.read(home.domain("R"))
+
+
+def test_a_domain_s_own_folder_is_told_to_be_one_too_low(tmp_path, plant):
+    home = OfficeHome(plant(tmp_path / "Art", TWO))
+    with pytest.raises(UserError, match=f"has class folders itself, so give the folder above, such as {tmp_path}$"):
+        home.read(home.domain("A"))
+
+
+def test_folders_beside_a_dataset_that_cannot_be_read_are_passed_over(tmp_path, plant, monkeypatch):
+    """Such as lost+found, at the top of a disk."""
+    plant(tmp_path / "data" / "Art", TWO)
+    (tmp_path / "lost+found").mkdir()
+    listed = Path.iterdir
+
+    def iterdir(path):
+        if path.name == "lost+found":
+            raise PermissionError(13, "Permission denied")
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    home = OfficeHome(tmp_path)
+    assert home.where(home.domain("A")) == tmp_path / "data" / "Art"
+    assert home.where(home.domain("C")) is None
 
 
 @pytest.mark.parametrize("inside", ["", "images/"])
@@ -89,6 +132,9 @@ def test_a_folder_without_any_class_of_the_dataset_is_an_error(tmp_path, plant):
     ten = OfficeCaltech10(tmp_path)
     with pytest.raises(UserError, match=r"has none of the classes of Office-Caltech10, but cat, dog"):
         ten.read(ten.domain("A"))
+    office = Office31(tmp_path)  # which keeps other classes beside its own
+    with pytest.raises(UserError, match=r"has none of the classes of Office-31, but cat, dog"):
+        office.read(office.domain("A"))
 
 
 def test_imageclef_is_read_by_its_list_or_by_class_folders(tmp_path, plant):
@@ -134,3 +180,15 @@ def test_one_s_own_folder_has_the_domains_that_are_in_it(tmp_path, plant):
     plant(tmp_path, ["Photos/cat/1.jpg"])
     with pytest.raises(UserError, match="has the domains Photos and photos, too alike: rename one"):
         Folder(tmp_path)
+
+
+def test_what_lies_beside_one_s_own_domains_is_told_only_when_asked_for(tmp_path, plant):
+    plant(tmp_path, ["photos/cat/1.jpg", "drawings/cat/1.jpg", "notes/todo.txt"])
+    own = Folder(tmp_path)
+    assert own.read(own.domain("photos")).classes == ("cat",)
+    with pytest.raises(UserError, match="notes holds no images"):
+        own.read(own.domain("notes"))
+    with pytest.raises(
+        UserError, match=r"no domain 'photo': did you mean 'photos'\? \(known: drawings, notes, photos\)"
+    ):
+        own.domain("photo")

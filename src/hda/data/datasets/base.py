@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hda.data import lists
-from hda.data.images import Images, LabelledImages, Location, read_labelled
+from hda.data.images import COMPRESSED, Images, LabelledImages, Location, first_image, read_labelled
 from hda.data.names import plain
 from hda.errors import UserError, nearest
 
@@ -46,7 +47,8 @@ class Dataset:
     """A published dataset. One file, one subclass: its facts, and whatever of its layout is peculiar.
 
     The folder of an instance may hold one folder or one `.tar` a domain, spelled in any of the ways seen in the wild,
-    or may have these one or two folders further down.
+    or may have these one or two folders further down. A `.tar` directly in it may also be called otherwise, if the
+    folder in it is spelled so.
     """
 
     name: ClassVar[str]
@@ -79,8 +81,8 @@ class Dataset:
         for domain in self.domains:
             if plain(word) in map(plain, domain.names):
                 return domain
-        known = ", ".join(f"{domain.name} ({domain.short})" for domain in self.domains)
-        near = nearest(word, [name for domain in self.domains for name in domain.names if len(name) > 1])
+        known = ", ".join(d.name if d.short == d.name else f"{d.name} ({d.short})" for d in self.domains)
+        near = nearest(word, sorted({name for domain in self.domains for name in domain.names if len(name) > 1}))
         raise UserError(f"{self.title} has no domain {word!r}{near} (known: {known})")
 
     def where(self, domain: Domain) -> Path | None:
@@ -89,8 +91,7 @@ class Dataset:
         Raises:
             UserError: there are two.
         """
-        for level in (self._at(self.root), self._below(self.root, 1), self._below(self.root, 2)):
-            found = [path for path in level if self._is(path, domain)]
+        for found in self._candidates(domain):
             folders = [path for path in found if path.is_dir()]
             if len(folders or found) > 1:
                 one, other = (folders or found)[:2]
@@ -123,9 +124,15 @@ class Dataset:
         spelled = " or ".join(repr(name) for name in domain.folders[:2])
         known = [plain(name) for name in domain.folders]
         others = [path for path in self._at(self.root) if not any(self._is(path, other) for other in self.domains)]
-        near = [path.name for path in others if difflib.get_close_matches(plain(path.stem), known, cutoff=0.75)]
+        if any(path.is_dir() and self.called(path.name) for path in others):
+            return f"it has class folders itself, so give the folder above, such as {self.root.resolve().parent}"
+        bare = {path: plain(path.name.partition(".")[0]).removeprefix(plain(self.name)) for path in others}
+        near = [path for path in others if difflib.get_close_matches(bare[path], known, cutoff=0.75)]
+        if near and near[0].suffix.lower() in COMPRESSED:
+            return f"unpack {near[0].name!r} there, or make it a .tar without compression, if that is it"
         if near:
-            return f"rename {near[0]!r} to {domain.name!r} if that is it"
+            ending = "" if near[0].is_dir() else near[0].suffix
+            return f"rename {near[0].name!r} to {domain.name + ending!r} if that is it"
         return f"put its folder there as {spelled} (`hda data check {self.name}` looks again)"
 
     def part_list(self, domain: Domain, part: Part, lists_in: Location | None = None) -> Path:
@@ -179,7 +186,7 @@ class Dataset:
         """The same pictures with the dataset's own names of classes; of other classes only where `others` says so."""
         meant = [self.called(name) or (name if self.others else None) for name in pictures.classes]
         classes = tuple(sorted({name for name in meant if name is not None}))
-        if not classes:
+        if not any(map(self.called, pictures.classes)):
             raise UserError(
                 f"{self.where(domain) or self.root} has none of the classes of {self.title}, but "
                 f"{', '.join(pictures.classes[:3])}...: give another folder"
@@ -207,6 +214,19 @@ class Dataset:
         wanted = [f"{name}{end}.txt" for name in domain.folders for end in ("", "List")]
         return lists.find(path, ["image_list.txt"]) or lists.find(self.root, wanted)
 
+    def _candidates(self, domain: Domain) -> Iterator[list[Path]]:
+        """What may be a domain, the likeliest first: by its own name at each level, or by that of the folder in it."""
+        for level in (self._at(self.root), self._below(self.root, 1), self._below(self.root, 2)):
+            yield [path for path in level if self._is(path, domain)]
+        yield [path for path in self._at(self.root) if self._packs(path, domain)]
+
+    def _packs(self, path: Path, domain: Domain) -> bool:
+        """Whether a `.tar` that is called after no domain holds a domain's folder."""
+        if path.suffix.lower() != ".tar" or path.is_dir() or any(self._is(path, other) for other in self.domains):
+            return False
+        spelled = set(map(plain, domain.folders))
+        return any(plain(folder) in spelled for folder in (first_image(path) or "").split("/")[:-2])
+
     def _is(self, path: Path, domain: Domain) -> bool:
         """Whether something is a domain's folder or `.tar` by its name, which may begin with the dataset's."""
         if not path.is_dir() and path.suffix.lower() != ".tar":
@@ -225,7 +245,8 @@ class Dataset:
         """What lies that many folders further down, but not below a domain: classes may be called like domains."""
         for path in self._at(folder):
             if path.is_dir() and not any(self._is(path, domain) for domain in self.domains):
-                yield from self._at(path) if depth == 1 else self._below(path, depth - 1)
+                with suppress(UserError):  # what cannot be read beside a dataset, such as lost+found, is not of it
+                    yield from self._at(path) if depth == 1 else self._below(path, depth - 1)
 
 
 def words(text: str) -> tuple[str, ...]:

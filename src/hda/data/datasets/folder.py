@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from hda.data.datasets.base import Dataset, Domain
 from hda.data.images import Location, read_labelled
 from hda.data.names import plain
@@ -30,7 +32,10 @@ class Folder(Dataset):
         self.domains = tuple(Domain(name, name) for name in names)
         if not names:
             raise UserError(f"{self.root} holds no folders: {self.manual}")
-        present = [read_labelled(path, complete=False) for path in map(self.where, self.domains) if path is not None]
+        present = []
+        for path in map(self.where, self.domains):
+            with suppress(UserError):  # told when that domain is asked for: other things may lie beside domains
+                present += [] if path is None else [read_labelled(path, complete=False)]
         self.classes = tuple(sorted({name for pictures in present for name in pictures.classes}))
 
     def called(self, folder: str) -> str | None:
