@@ -16,13 +16,13 @@ import pytest
 
 @pytest.fixture
 def plant() -> Callable[..., Path]:
-    """Called with a folder and names: empty files of these names."""
+    """Called with a folder and names: files of these names, of one byte each."""
 
     def make(folder: Path, names: Iterable[str]) -> Path:
         for name in names:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
+            path.write_bytes(b"-")
         return folder
 
     return make

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import tarfile
 
@@ -47,6 +48,13 @@ def test_a_whole_copy_is_whole(copy):
         ("Real World", 3, 3, 2),
     ]
     assert report.as_dict()["whole"] is True
+
+
+def test_pictures_without_a_byte_are_named(copy):
+    """A copy that broke off on a full disk has files of the right names."""
+    (copy / "Art" / "Backpack" / "00002.jpg").write_bytes(b"")
+    report = check(Small(copy))
+    assert report.wrong == ["1 picture of Art without a byte, so get them anew: Backpack/00002"]
 
 
 @pytest.mark.parametrize("spelling", ["Real_World", "RealWorld", "real_world", "Real"])
@@ -157,7 +165,9 @@ def test_the_lists_of_domainnet_126_say_which_pictures_are_missing(shared_data, 
     (tmp_path / "lists" / file).write_text(listed)
     with tarfile.open(tmp_path / "clipart.tar", "w") as tar:
         for path in listed.split()[20::2]:
-            tar.addfile(tarfile.TarInfo(path))
+            member = tarfile.TarInfo(path)
+            member.size = 1
+            tar.addfile(member, io.BytesIO(b"-"))
     found = check(DomainNet126(tmp_path)).found[0]
     gone = sorted("/".join(path.split("/")[1:]).removesuffix(".jpg") for path in listed.split()[:20:2])
     assert found.missing == gone

@@ -111,6 +111,9 @@ def _compare(
                 found.wrong.append(
                     f"class {name!r} of {domain.name} has {len(there[name]):,} pictures, published are {few:,}"
                 )
+    empty = [f"{name}/{stem(file)}" for name, file in _without_bytes(pictures)]
+    if empty:
+        found.wrong.append(f"{_some(empty)} of {domain.name} without a byte, so get them anew: {_list(empty)}")
     if found.missing:
         found.wrong.append(f"{_some(found.missing)} of {domain.name} missing: {_list(found.missing)}")
     if found.extra:
@@ -200,6 +203,13 @@ def _by_class(pictures: LabelledImages) -> dict[str, list[str]]:
     for name, label in zip(pictures.images.names, pictures.labels.tolist(), strict=True):
         there.setdefault(pictures.classes[label], []).append(stem(name))
     return there
+
+
+def _without_bytes(pictures: LabelledImages) -> Iterator[tuple[str, str]]:
+    """Class and name of pictures of no size, which a copy that broke off leaves."""
+    for at, name in enumerate(pictures.images.names):
+        if pictures.images.stamp(at)[0] == 0:
+            yield pictures.classes[pictures.labels[at]], name
 
 
 def _some(names: Sequence[str]) -> str:

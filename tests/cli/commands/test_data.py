@@ -14,7 +14,7 @@ def art(tmp_path, monkeypatch):
         for number in (1, 2):
             path = tmp_path / "Art" / name / f"{number:05d}.jpg"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
+            path.write_bytes(b"-")
     return tmp_path
 
 
