@@ -168,6 +168,14 @@ def test_an_empty_class_folder_is_an_error_unless_parts_will_do(tmp_path):
     assert read_labelled(tmp_path, complete=False).classes == ("cat", "dog", "emu")
 
 
+def test_a_folder_of_tars_is_told_from_one_without_anything(tmp_path):
+    pack(tmp_path / "animals.tar", *ANIMALS)
+    assert (
+        sentence(tmp_path)
+        == f"{tmp_path} holds no images but animals.tar: give that .tar itself, or a task with --data"
+    )
+
+
 def test_an_empty_class_below_a_folder_above_is_an_error_too(tmp_path):
     (fill(tmp_path, "art/cat/1.png", "art/dog/1.png") / "art" / "cow").mkdir()
     assert sentence(tmp_path) == f"class 'cow' in {tmp_path} has no images: add some or remove the folder"

@@ -379,6 +379,11 @@ def _scan(path: Path) -> tuple[Storage, list[str]]:
     except OSError as error:
         raise UserError(f"{error.filename or path} cannot be read ({error.strerror}): check its permissions") from None
     if all(entry.endswith("/") for entry in entries):
+        packed = sorted(path.glob("*.tar")) if path.is_dir() else []
+        if packed:
+            raise UserError(
+                f"{path} holds no images but {packed[0].name}: give that .tar itself, or a task with --data"
+            )
         raise UserError(f"{path} holds no images: files that end in {', '.join(EXTENSIONS)} count")
     return storage, entries
 
