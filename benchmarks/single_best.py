@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -73,4 +74,8 @@ def best(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except hda.UserError as error:
+        print(f"single_best.py: {error}", file=sys.stderr)
+        sys.exit(2)
