@@ -117,6 +117,26 @@ def test_a_dataset_is_fetched_extracted_and_checked(office, root):
     ]
 
 
+def test_lists_that_did_not_come_are_asked_for_again_where_all_pictures_are_there(office, root, site):
+    def pictures(root: Path) -> list[str]:
+        return [f"{name} is missing" for name in {**ART, **REAL} if not (root / name).is_file()]
+
+    site("/art.txt", site.says(404))
+    with pytest.raises(UserError, match=r"lists/art\.txt of tiny-office cannot be downloaded"):
+        prepare(office, root, pictures, **FAST)
+    told = []
+    assert prepare(office, root, pictures, note=told.append, **FAST)["done"] == []
+    assert told[0].startswith(f"tiny-office is in {root} already, and whole but for published lists: lists/art.txt of ")
+    site("/art.txt", site.file(LIST))
+    assert prepare(office, root, pictures, note=told.append, **FAST)["done"] == ["lists/art.txt"]
+    assert (root / "lists" / "art.txt").read_bytes() == LIST
+    (root / "lists").rename(root / "ssda lists")
+    site.asked.clear()
+    assert prepare(office, root, pictures, note=told.append, **FAST)["done"] == []
+    assert told[-1] == f"tiny-office is in {root} already, and whole: there is nothing to do"
+    assert site.asked == []
+
+
 def test_what_is_complete_is_left_alone_and_that_is_said(office, root, site):
     prepare(office, root, check, **FAST)
     site.asked.clear()

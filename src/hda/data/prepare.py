@@ -18,10 +18,12 @@ from typing import Any, Protocol
 
 from hda.data.archives import ArchiveError, extract
 from hda.data.download import Download, DownloadError, claimed, fetch, in_units, written
+from hda.data.lists import find
 from hda.errors import UserError
 
 WORK = ".prepare"
 KEPT = "archives"
+LISTS = "lists/"
 
 Say = Callable[[str], object]
 Check = Callable[[Path], Iterable[object]]
@@ -69,11 +71,8 @@ def prepare(
     if root.exists() and not root.is_dir():
         raise UserError(f"{root} is no folder: give a folder for {dataset.name}, which need not be there yet")
     if root.is_dir() and not _faults(check, root):
-        if (root / WORK).exists():  # of a call that was killed at its very end
-            with _work(dataset, root) as work:
-                _tidy(work)
-        say(f"{dataset.name} is in {root} already, and whole: there is nothing to do")
-        return {"dataset": dataset.name, "root": str(root), "done": []}
+        done = _lists(dataset, root, say, progress or _silent, options)
+        return {"dataset": dataset.name, "root": str(root), "done": done}
     if not dataset.downloads:
         by_hand = _by_hand(dataset, root) or "no place is known where it is to be had"
         raise UserError(f"{dataset.name} cannot be downloaded by a program: {by_hand}")
@@ -93,6 +92,25 @@ def prepare(
         _tidy(work)
     say(f"{dataset.name} is in {root}, and whole")
     return {"dataset": dataset.name, "root": str(root), "done": done}
+
+
+def _lists(dataset: Preparable, root: Path, say: Say, progress: Say, options: dict[str, Any]) -> list[str]:
+    """Fetch what published lists are not there beside pictures that all are; the pictures will do without them."""
+    away = [d for d in dataset.downloads if d.name.startswith(LISTS) and find(root, [d.name[len(LISTS) :]]) is None]
+    done = []
+    try:
+        if away or (root / WORK).exists():  # the latter of a call that was killed at its very end
+            with _work(dataset, root) as work:
+                for download in away:
+                    _Task(dataset, download, root, work, say, progress, options).do()
+                    done.append(download.name)
+                _tidy(work)
+    except UserError as error:
+        say(f"{dataset.name} is in {root} already, and whole but for published lists: {error}")
+    else:
+        what = f"{len(done)} published lists were fetched" if done else "there is nothing to do"
+        say(f"{dataset.name} is in {root} already, and whole: {what}")
+    return done
 
 
 class Lines:
