@@ -50,16 +50,27 @@ def test_the_losses_are_those_of_the_paper(setting, apart, make_batch, outputs):
     true = labelled[np.arange(len(labelled)), batch.labels.numpy()]
     assert losses.keys() == {"classification", "consistency", "balance"}
     assert losses["classification"].item() == pytest.approx(-np.log(true).mean(), rel=1e-5)
-    assert losses["consistency"].item() == pytest.approx(3.0 * (sure * agreement).mean(), rel=1e-5)
-    assert losses["balance"].item() == pytest.approx(0.005 * balance, rel=1e-5)
+    assert losses["consistency"].item() == pytest.approx(10.0 * (sure * agreement).mean(), rel=1e-5)
+    # As published: balanced as far as the teacher is sure, and weighed together with the agreement
+    assert losses["balance"].item() == pytest.approx(10.0 * 0.01 * sure.mean() * balance, rel=1e-5)
+    assert losses.watched["sure"].item() == pytest.approx(sure.mean())
 
 
-@pytest.mark.parametrize(("weight", "term"), [("consistency_weight", "consistency"), ("balance_weight", "balance")])
-def test_a_weight_scales_its_term_alone(weight, term, apart, make_batch):
+def test_where_the_teacher_is_sure_of_nothing_the_labels_alone_are_learnt(apart, make_batch):
+    losses = apart(confidence=1.0).losses(make_batch(views=2), PROGRESS)
+    assert losses["consistency"] == losses["balance"] == 0
+    assert losses["classification"] > 0
+
+
+@pytest.mark.parametrize(
+    ("weight", "terms"),
+    [("consistency_weight", {"consistency", "balance"}), ("balance_weight", {"balance"})],
+)
+def test_a_weight_scales_its_terms_alone(weight, terms, apart, make_batch):
     batch = make_batch(views=2)
     usual, heavy = (apart(confidence=0.0, **{weight: value}).losses(batch, PROGRESS) for value in (1.0, 2.5))
     for name in usual:
-        assert heavy[name].item() == pytest.approx((2.5 if name == term else 1.0) * usual[name].item(), rel=1e-5)
+        assert heavy[name].item() == pytest.approx((2.5 if name in terms else 1.0) * usual[name].item(), rel=1e-5)
         assert usual[name] > 0
 
 
