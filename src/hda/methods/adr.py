@@ -20,7 +20,8 @@ class ADR(Aligned):
         deviations=(
             "of the paper's symmetric divergence each half teaches one side, and classes are averaged over, as in the "
             "published digits code, but without that code's second softmax (the paper's formula as it stands has no upper "
-            "bound for the classifier, and training with it diverges); classifiers without batch norm; one optimiser with "
+            "bound for the classifier, and training with it diverges); classifiers without batch norm; the sensitive "
+            "phase draws its dropout a third time for the labels, where that code shares the first draw; one optimiser with "
             "the recipe's rates; what made table 4's figures is not published"
         ),
         reported={

@@ -35,7 +35,10 @@ class DCTN(Method):
         deviations=(
             "the two stages alternate within every step instead of every few epochs, pseudo-labels are the step's own, and "
             "no network is trained on the sources beforehand; discriminators are log-likelihood ones and weigh row by row "
-            "as in the paper, where code passed on for Office has least-squares ones and one weight a source"
+            "as in the paper, where code passed on for Office has least-squares ones and one weight a source, its mean loss; "
+            "the paper's alpha, the discriminator's mean loss over its source, is read as that of -log(1 - D), in which the "
+            "row's own score is, and follows the steps; discriminators have two hidden layers, without batch norm; a "
+            "discriminator learns from features of the backbone after its update"
         ),
         reported={"DomainNet, mean of 6 (table 3)": 38.2, "DomainNet, Clipart (table 3)": 48.6},
     )
