@@ -31,13 +31,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from hda import backbones
 from hda import settings as plain
 from hda.backbones import Backbone
-from hda.batch import Batch, Layout, Losses, Progress
+from hda.batch import Batch, Layout, Losses, Network, Progress
 from hda.data.images import LabelledImages, from_arrays
 from hda.data.scenario import Answers, Scenario
 from hda.engine import checkpoint
 from hda.engine.settings import FitSettings
 from hda.engine.step import Step
-from hda.methods.base import Method
+from hda.methods.base import Method, Phase
 from hda.registry import registered
 
 SETTINGS = ("uda", "msda", "ssda")
@@ -233,6 +233,7 @@ def says_what_it_is(case: Case) -> None:
     assert cls.supports <= set(SETTINGS), f"it supports more than {SETTINGS}"
     assert cls.rows in ("all", "labelled"), f"rows is {cls.rows!r}"
     assert cls.views >= 1, "it asks for no view"
+    assert set(cls.lowers) <= MEASURES.keys(), f"it lowers what is not measured: {sorted(cls.lowers)}"
     assert len(case.method().phases()) == cls.optimisations, "it has not as many phases as `optimisations` says"
 
 
@@ -287,7 +288,8 @@ def _shapes(case: Case) -> list[dict[str, int]]:
         {"classes": 11},
         {"classes": 345},
     ]
-    return shapes + ([{"sources": sources} for sources in (2, 4, 5)] if case.setting == "msda" else [])
+    several = {"msda": (2, 4, 5), "ssda": (2, 5)}.get(case.setting, ())
+    return shapes + [{"sources": sources} for sources in several]
 
 
 def _check_gradients(case: Case, options: dict[str, int]) -> None:
@@ -469,6 +471,38 @@ def _also_registered(cls: type[Method]) -> Iterator[None]:
             known[cls.name] = before
 
 
+class Elsewhere:
+    """A share of one row: the pictures of all others are in other processes, which are imitated here."""
+
+    rows = 1
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.own = tuple(view[: self.rows] for view in batch.images)
+
+    def through(self, network: Network, images: Tensor, rows: slice) -> Tensor:
+        view = next(number for number, own in enumerate(self.own) if own is images)
+        return network(self.batch.images[view][rows], self.batch.layout.statistics(rows))
+
+
+def pictures_may_be_in_other_processes(case: Case) -> None:
+    """Features come from `embed` alone: with most pictures elsewhere every loss and gradient is the same."""
+    whole = case.batch()
+    share = Elsewhere(whole)
+    found = []
+    for batch in (whole, dataclasses.replace(whole, images=share.own, share=share)):
+        method = case.method().train()
+        losses = of_phases(method, batch)
+        for phase, one in zip(method.phases(), losses, strict=True):
+            moving = [p for name, p in trained(method).items() if name.startswith(phase.updates)]
+            one.total.backward(inputs=moving)  # type: ignore[no-untyped-call]
+        gradients = {name: p.grad for name, p in method.named_parameters() if p.grad is not None}
+        found.append((values(losses), gradients))
+    here, elsewhere = found
+    assert here[0] == elsewhere[0], "its losses depend on where the pictures are"
+    assert same(here[1], elsewhere[1]), "its gradients depend on where the pictures are"
+
+
 # State
 
 
@@ -546,6 +580,53 @@ def it_learns_on_a_small_shift(case: Case) -> None:
     assert right > 2 / CLASSES, f"it reads {right:.0%} of the labelled rows of a single batch"
 
 
+def it_lowers_what_it_says_beyond_classification_alone(case: Case) -> None:
+    """Measured apart from its own losses, so that one of the wrong sign, weight or rows is found out."""
+    batch, found = colours(case), []
+    for alone in (False, True):
+        step = case.step(case.method(), batch, lr=0.001)
+        if alone:
+            leave_classification_alone(step, batch)
+        after_steps(step, 8)  # few and short, before either is as low as can be
+        found.append({name: MEASURES[name](step.method, batch) for name in case.cls.lowers})
+    for name, value in found[0].items():
+        assert value < 0.95 * found[1][name], f"{name} is {value:.4f}, with classification alone {found[1][name]:.4f}"
+
+
+def leave_classification_alone(step: Step, batch: Batch) -> None:
+    """Of each phase the loss called `classification` remains, and no phase without one."""
+
+    def only(phase: Phase) -> Phase:
+        return dataclasses.replace(
+            phase, losses=lambda *given: Losses(classification=phase.losses(*given)["classification"])
+        )
+
+    told = of_phases(copy.deepcopy(step.method), batch)
+    pairs = zip(step.phases, told, strict=True)
+    step.phases = [(only(phase), moved) for (phase, moved), losses in pairs if "classification" in losses]
+
+
+def gap(method: Method, batch: Batch) -> float:
+    """Energy distance between the features of labelled and target rows."""
+    with torch.no_grad(), seeded(0):
+        features = method.embed(batch).double().numpy()
+    apart = np.linalg.norm(features[:, None] - features, axis=2)
+    labelled, target = batch.labelled, batch.target
+    return float(2 * apart[labelled, target].mean() - apart[labelled, labelled].mean() - apart[target, target].mean())
+
+
+def entropy(method: Method, batch: Batch) -> float:
+    """Mean entropy of what is predicted for the target rows."""
+    with torch.no_grad(), seeded(0):
+        logits = method.classify(method.embed(batch, batch.target)).double().numpy()
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    return float(-(p * np.log(p + 1e-12)).sum(axis=1).mean())
+
+
+MEASURES: dict[str, Callable[[Method, Batch], float]] = {"gap": gap, "entropy": entropy}
+
+
 def colours(case: Case) -> Batch:
     """Rows of one colour a class under noise; on the target the colours are weaker and shifted."""
     batch = case.batch(batch=8, target=8)
@@ -591,11 +672,13 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
     losses_are_finite_in_half_precision,
     every_visible_label_counts,
     it_looks_at_the_rows_and_views_that_it_says,
+    pictures_may_be_in_other_processes,
     poisoned_target_labels_change_no_bit,
     state_survives_a_safetensors_file,
     a_resumed_run_is_the_run_never_stopped,
     a_seed_decides_everything,
     a_step_moves_every_trainable_parameter,
     it_learns_on_a_small_shift,
+    it_lowers_what_it_says_beyond_classification_alone,
     a_prediction_depends_on_its_picture_alone,
 )

@@ -145,6 +145,41 @@ class Unnamed(Mine):
         return Losses(other=super().losses(batch, progress)["classification"])
 
 
+class Keeps(Mine):
+    """Looks at its own process's pictures past `embed`."""
+
+    def losses(self, batch, progress):
+        logits = self.head(self.backbone(batch.images[0][batch.labelled], (batch.layout.labelled,)))
+        return Losses(classification=cross_entropy(logits, batch.labels[: len(logits)]))
+
+
+class Gathers(Mine):
+    """Brings the domains' mean features together."""
+
+    rows = "all"
+    lowers = ("gap",)
+    weight = 5.0
+
+    def losses(self, batch, progress):
+        features = self.embed(batch)
+        apart = features[batch.labelled].mean(dim=0) - features[batch.target].mean(dim=0)
+        own = cross_entropy(self.head(features[batch.labelled]), batch.labels)
+        return Losses(classification=own, transfer=self.weight * apart.square().sum())
+
+
+class Scatters(Gathers):
+    """The same, the sign turned: its own loss falls as well."""
+
+    improves = ("transfer",)
+    weight = -5.0
+
+
+class Idles(Gathers):
+    """The same, without a gradient."""
+
+    weight = 0.0
+
+
 class Shares(Mine):
     """Takes a setting's name that is taken."""
 
@@ -165,6 +200,9 @@ class Shares(Mine):
         (Blind, "every_visible_label_counts", "the label of row 0 is unused"),
         (Backwards, "it_learns_on_a_small_shift", "of the labelled rows"),
         (Elsewhere, "losses_stay_on_the_device_of_the_batch", "leaves the device"),
+        (Keeps, "pictures_may_be_in_other_processes", "depend on where the pictures are"),
+        (Scatters, "it_lowers_what_it_says_beyond_classification_alone", "gap is"),
+        (Idles, "it_lowers_what_it_says_beyond_classification_alone", "gap is"),
         (Unnamed, "it_learns_on_a_small_shift", "called classification"),
         (Shares, "settings_have_names_of_their_own", "lr"),
     ],
@@ -175,6 +213,11 @@ def test_a_check_notices_what_it_is_for(cls, check, told):
     found(testing.Case(Mine, "uda"))
     with pytest.raises(AssertionError, match=told):
         found(testing.Case(cls, "uda"))
+
+
+def test_a_loss_of_its_own_that_falls_is_not_enough():
+    testing.it_learns_on_a_small_shift(testing.Case(Scatters, "uda"))
+    testing.it_lowers_what_it_says_beyond_classification_alone(testing.Case(Gathers, "uda"))
 
 
 def test_what_does_not_hold_is_told_with_its_name_and_setting():

@@ -51,6 +51,7 @@ class Method(nn.Module):
     revision: ClassVar[int] = 1  # raised when the method's numbers change, so that results are told apart
     optimisations: ClassVar[int] = 1  # phases of a step
     improves: ClassVar[tuple[str, ...]] = ()  # of its losses, those that fall while it adapts, besides classification
+    lowers: ClassVar[tuple[str, ...]] = ()  # of `hda.testing.MEASURES`, those lower than with classification alone
     views: ClassVar[int] = 1  # how many augmentations of each picture a batch carries
     strong_views: ClassVar[int] = 0  # how many of them, the last ones, are varied strongly (`hda.data.strong`)
     rows: ClassVar[str] = "all"  # "labelled": the method never looks at the unlabelled target, so it is not loaded

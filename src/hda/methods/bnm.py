@@ -25,3 +25,4 @@ class BNM(Aligned):
     )
     head_kind, alignment_kind = Plain, BatchNuclearNorm
     improves = ("transfer",)
+    lowers = ("entropy",)

@@ -31,3 +31,4 @@ class DAN(Aligned):
     )
     head_kind, alignment_kind = Bottleneck, MeanDiscrepancy
     improves = ("transfer",)
+    lowers = ("gap",)

@@ -38,6 +38,7 @@ class ENT(Aligned):
     defaults = {"transfer_weight": 0.1, "normalise_entropy": False}  # noqa: RUF012 - declared ClassVar by the base class
     optimisations = 2
     improves = ("entropy",)
+    lowers = ("entropy",)
 
     def phases(self) -> Sequence[Phase]:
         return (Phase("labelled", self.learn), Phase("target", self.settle))

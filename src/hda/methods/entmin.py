@@ -26,3 +26,4 @@ class EntMin(Aligned):
     )
     head_kind, alignment_kind = Plain, Entropy
     improves = ("transfer",)
+    lowers = ("entropy",)

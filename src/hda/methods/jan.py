@@ -30,3 +30,4 @@ class JAN(Aligned):
     )
     head_kind, alignment_kind = Bottleneck, JointMeanDiscrepancy
     improves = ("transfer",)
+    lowers = ("gap",)

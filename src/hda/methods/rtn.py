@@ -38,6 +38,7 @@ class RTN(Method):
     )
 
     improves = ("transfer",)
+    lowers = ("gap",)
 
     @dataclass(frozen=True, kw_only=True)
     class Settings:
