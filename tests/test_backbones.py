@@ -442,6 +442,14 @@ def test_metadata_say_how_pictures_are_normalised(tiny, tmp_path):
             backbones.create(TINY, path)
 
 
+@pytest.mark.parametrize(("mean", "std", "what"), [("nan,0,0", "1,1,1", "mean"), ("0,0,0", "1,0,1", "std")])
+def test_metadata_that_no_picture_can_be_normalised_with_are_refused(mean, std, what, tiny, tmp_path):
+    path = tmp_path / "w.safetensors"
+    save_safetensors(tiny, path, mean=mean, std=std)
+    with refused(rf"the metadata of {path} have the {what} '.*': write three numbers with commas between"):
+        backbones.create(TINY, path)
+
+
 # Strides
 
 

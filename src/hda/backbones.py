@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import pickle
 import socket
@@ -356,7 +357,7 @@ def _three_numbers(text: str, what: str, path: Path) -> tuple[float, ...]:
         numbers = tuple(float(part) for part in text.strip("[]() ").split(","))
     except ValueError:
         numbers = ()
-    if len(numbers) != 3:
+    if len(numbers) != 3 or not all(math.isfinite(n) and (n > 0 or what != "std") for n in numbers):
         raise UserError(f"the metadata of {path} have the {what} {text!r}: write three numbers with commas between")
     return numbers
 

@@ -417,7 +417,7 @@ def test_without_labels_a_list_s_labels_are_neither_needed_nor_compared(tmp_path
         ),
         (
             ["cat/1.png 0", "dog/1.png 1", "./cat/1.png 1"],
-            "line 3 of {path} gives ./cat/1.png the label 1, a line above 0",
+            "line 3 of {path} gives ./cat/1.png the label 1, a line above 0: keep one",
         ),
         (["cat/1.png 0"], "{path} has images of the single class 'cat': give at least two classes"),
     ],

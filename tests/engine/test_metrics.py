@@ -76,3 +76,11 @@ def test_a_run_from_the_start_keeps_nothing(tmp_path):
     written(path, 1, 20)
     Metrics(path, upto=0).close()
     assert path.read_text() == ""
+
+
+@pytest.mark.parametrize("line", [b"[1]", b'{"total": 1.0}', b"\xff"])
+def test_a_line_that_is_no_record_is_damaged(line, tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"step": 1}\n' + line + b"\n")
+    with pytest.raises(UserError, match=r"^line 2 of .*metrics\.jsonl is damaged"):
+        read(path)

@@ -398,6 +398,16 @@ def test_a_damaged_checkpoint_is_told_in_one_sentence(task, short, killed):
         hda.fit(scenario, out=run, resume=True, **short)
 
 
+@pytest.mark.parametrize("change", [{"sampler": {}}, {"names": ["one"]}])
+def test_a_checkpoint_of_something_else_is_told_in_one_sentence(change, task, short, killed):
+    run = killed({"step": 8}, evaluate=False)
+    scenario, _ = task()
+    file = run / "checkpoints" / f"step-{max(steps_on_disk(run)):08d}" / "state.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(hda.UserError, match=r"the checkpoint .*step-\d+ is not one of this run \(.*\): begin anew"):
+        hda.fit(scenario, out=run, resume=True, **short)
+
+
 def test_resuming_leaves_the_caller_s_random_numbers_alone(task, short, killed):
     run = killed({"step": 8}, evaluate=False)
     scenario, _ = task()

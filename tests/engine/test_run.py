@@ -275,3 +275,44 @@ def test_weights_that_do_not_fit_are_told_in_one_sentence(copied):
     os.truncate(path, 20)
     with pytest.raises(hda.UserError, match=r"copied/model\.safetensors is damaged \(.*\): "):
         copied.method()
+
+
+def rewritten(run: hda.Run, change) -> hda.Run:
+    """The run with its settings.json changed by hand."""
+    path = run.path / "settings.json"
+    described = json.loads(path.read_text())
+    change(described)
+    path.write_text(json.dumps(described))
+    return hda.Run(run.path)
+
+
+@pytest.mark.parametrize(
+    ("change", "lacks"),
+    [
+        (lambda d: d.pop("backbone"), "backbone"),
+        (lambda d: d.pop("fingerprint"), "fingerprint"),
+        (lambda d: d.update(origin=None), "origin"),
+        (lambda d: d.update(domains="two"), "domains"),
+        (lambda d: d.update(settings=[]), "settings"),
+        (lambda d: d["settings"].pop("recipe"), "recipe"),
+        (lambda d: d["backbone"].pop("strides"), "strides"),
+    ],
+)
+def test_a_description_that_lacks_something_is_damaged(copied, change, lacks):
+    with pytest.raises(hda.UserError, match=rf"settings\.json is damaged \(it does not say '{lacks}'\): restore it"):
+        rewritten(copied, change)
+
+
+def test_settings_of_another_version_are_said_to_be(copied):
+    run = rewritten(copied, lambda d: d["settings"]["fit"].update(not_yet=1) or d.update(hda="9.9"))
+    sentence = (
+        r"settings\.json was written by hda 9\.9 and is not for hda \S+ \(unknown setting 'not_yet'\): use that version"
+    )
+    with pytest.raises(hda.UserError, match=sentence):
+        _ = run.settings
+
+
+def test_a_result_that_is_none_is_damaged(copied):
+    (copied.path / "result.json").write_text("[]")
+    with pytest.raises(hda.UserError, match=r"result\.json is damaged: remove it"):
+        _ = copied.result

@@ -510,7 +510,8 @@ def _read_list(path: Path, root: Location | None, labelled: bool) -> tuple[Stora
             raise UserError(f"line {number} of {path} names {image}, which is not in {root}: give the lists' root")
         label = sys.intern(label) if labelled else ""
         if labels.setdefault(found, label) != label:
-            raise UserError(f"line {number} of {path} gives {image} the label {label}, a line above {labels[found]}")
+            before = labels[found]
+            raise UserError(f"line {number} of {path} gives {image} the label {label}, a line above {before}: keep one")
     if not labels:
         raise UserError(f"{path} names no images: write one `path label` a line")
     return storage, labels

@@ -54,7 +54,11 @@ def capture(step: int, state: Step, sampler: dict[str, Any], summed: int, second
 
 
 def restore(checkpoint: Checkpoint, state: Step) -> None:
-    """Put a run's state back: weights, optimiser, progress, metrics and random numbers."""
+    """Put a run's state back: weights, optimiser, progress, metrics and random numbers.
+
+    Raises:
+        ValueError, KeyError, TypeError, RuntimeError: it is another run's.
+    """
     state.load({name: tensor for name, tensor in checkpoint.tensors.items() if not name.startswith(_REST)})
     restore_rest(checkpoint.rest(), state)
 
@@ -65,6 +69,8 @@ def restore_rest(rest: dict[str, Any], state: Step) -> None:
     if "measured.sums" in values:
         sums = torch.tensor(values["measured.sums"], device=state.device)
         state.names = list(rest["plain"]["names"])
+        if len(state.names) != len(sums):
+            raise ValueError(f"{len(sums)} sums and {len(state.names)} names for them")
         if state.sums is None:
             state.sums = sums
         else:
@@ -88,7 +94,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
         save_file(_contiguous(training), draft / _TRAINING)
         (draft / _STATE).write_text(json.dumps(checkpoint.plain), encoding="utf-8")
 
-    path = folder / f"step-{checkpoint.step:08d}"
+    path = folder / _name(checkpoint.step)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not path.exists():
@@ -121,9 +127,11 @@ def load(path: Path) -> Checkpoint:
     """
     try:
         plain = json.loads((path / _STATE).read_text(encoding="utf-8"))
+        if path.name != _name(plain["step"]):
+            raise ValueError(f"it is of step {plain['step']}")
         model = {f"method.{name}": tensor for name, tensor in load_file(path / MODEL).items()}
         return Checkpoint(plain["step"], model | load_file(path / _TRAINING), plain)
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise UserError(f"the checkpoint {path} is damaged ({error}): begin anew with another --out") from error
 
 
@@ -150,6 +158,10 @@ class Writer:
             self.wait()
         finally:
             self._pool.shutdown()
+
+
+def _name(step: int) -> str:
+    return f"step-{step:08d}"
 
 
 def _contiguous(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -37,14 +37,15 @@ def read(path: Path) -> list[dict[str, Any]]:
     """All whole lines of a metrics file; a last line that a kill cut short is left out."""
     if not path.exists():
         return []
-    lines = path.read_text(encoding="utf-8").split("\n")
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     return [_parsed(line, number, path) for number, line in enumerate(lines[:-1], start=1) if line]
 
 
 def _parsed(line: str, number: int, path: Path) -> dict[str, Any]:
     try:
         record: dict[str, Any] = json.loads(line)
-    except ValueError:
+        int(record["step"])
+    except (ValueError, TypeError, KeyError):
         raise UserError(f"line {number} of {path} is damaged: restore or remove it") from None
     return record
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+import hda
 from hda import backbones
 from hda.data import augment, pixels
 from hda.data.images import Images, Location, read_labelled, read_unlabelled
@@ -104,6 +105,7 @@ class Run:
             self.classes = tuple(self.description["classes"])
         except (OSError, ValueError, KeyError, TypeError):
             raise UserError(f"{self.path} is not a run's folder: give one that `hda fit` has written") from None
+        _check_description(self.description, self.path / SETTINGS)
 
     def __repr__(self) -> str:
         accuracy = (self.result or {}).get("target_accuracy")
@@ -112,7 +114,14 @@ class Run:
 
     @cached_property
     def settings(self) -> Settings:
-        return Settings.from_dict(self.description["settings"])
+        try:
+            return Settings.from_dict(self.description["settings"])
+        except UserError as error:  # not the user's of today: another version's
+            wrong = str(error).partition(" (known")[0].partition(": ")[0]
+            raise UserError(
+                f"{self.path / SETTINGS} was written by hda {self.description['hda']} and is not for hda "
+                f"{hda.__version__} ({wrong}): use that version, or train again"
+            ) from error
 
     @property
     def records(self) -> list[dict[str, Any]]:
@@ -127,7 +136,8 @@ class Run:
             return None
         try:
             result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
+            result["target_accuracy"], result["steps"]
+        except (ValueError, TypeError, KeyError):
             raise UserError(f"{path} is damaged: remove it, then `hda fit --resume` writes it anew") from None
         return result
 
@@ -243,7 +253,7 @@ class Run:
         path = which if isinstance(which, Path) else self._last() if which == "last" else self._selected(which)
         try:
             return load_file(path)
-        except SafetensorError as error:
+        except (OSError, SafetensorError) as error:
             raise UserError(f"{path} is damaged ({error}): restore it or train again") from None
 
     def _last(self) -> Path:
@@ -264,6 +274,33 @@ class Run:
                 "give --checkpoint last"
             )
         return path
+
+
+_DESCRIBED = {
+    "hda": str,
+    "task": str,
+    "setting": str,
+    "settings": dict,
+    "backbone": dict,
+    "classes": list,
+    "domains": int,
+    "images": dict,
+    "fingerprint": str,
+    "origin": dict,
+}
+
+
+def _check_description(description: dict[str, Any], path: Path) -> None:
+    """Insist that a run's description holds what `hda fit` writes there.
+
+    Raises:
+        UserError: something of it is missing, or is of another kind.
+    """
+    parts = {"settings": ("fit", "method", "recipe"), "backbone": ("name", "size", "mean", "std", "strides")}
+    wrong = [name for name, kind in _DESCRIBED.items() if not isinstance(description.get(name), kind)]
+    wrong += [part for name in parts if name not in wrong for part in parts[name] if part not in description[name]]
+    if wrong:
+        raise UserError(f"{path} is damaged (it does not say {wrong[0]!r}): restore it, or train again")
 
 
 def _list(names: Sequence[str], most: int = 5) -> str:
