@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from hda.engine.device import choose_device, choose_precision, set_arithmetic
+from hda.engine.device import choose_device, choose_precision, enough_memory, set_arithmetic
 from hda.engine.place import Place
 from hda.errors import UserError
 
@@ -111,3 +111,24 @@ def test_fp32_is_exact_and_the_others_may_use_tf32():
     finally:
         torch.set_float32_matmul_precision(before[0])
         torch.backends.cudnn.allow_tf32 = before[1]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 76800000000 bytes"),
+    ],
+)
+def test_too_little_memory_is_one_sentence(error):
+    with (
+        pytest.raises(UserError, match=r"^this does not fit into the memory of cpu: give a smaller --batch$"),
+        enough_memory(torch.device("cpu"), "give a smaller --batch"),
+    ):
+        raise error
+
+
+def test_other_errors_are_not_about_memory():
+    with pytest.raises(RuntimeError, match="shapes"), enough_memory(torch.device("cpu"), "give a smaller --batch"):
+        raise RuntimeError("shapes do not match")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import torch
 
 from hda.engine.place import ALONE, Place
@@ -53,6 +56,22 @@ def choose_precision(name: str, device: torch.device) -> str:
     if device.type != "cuda":
         return "fp32"
     return "bf16" if torch.cuda.get_device_capability(device) >= (8, 0) else "fp32"
+
+
+@contextlib.contextmanager
+def enough_memory(device: torch.device, remedy: str) -> Iterator[None]:
+    """Within: it is said in one sentence, with what to do, that something does not fit into the device's memory.
+
+    Raises:
+        UserError: something does not.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        # On a CPU PyTorch has no error of its own for it.
+        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
+            raise
+        raise UserError(f"this does not fit into the memory of {device}: {remedy}") from None
 
 
 def set_arithmetic(precision: str) -> None:

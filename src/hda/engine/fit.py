@@ -28,7 +28,7 @@ from hda.data.scenario import Answers, Scenario
 from hda.data.strong import Strong
 from hda.engine import checkpoint, files
 from hda.engine import run as folder
-from hda.engine.device import choose_device, choose_precision, set_arithmetic
+from hda.engine.device import choose_device, choose_precision, enough_memory, set_arithmetic
 from hda.engine.distributed import World, distribute, joined
 from hda.engine.evaluate import Evaluation, evaluate, outputs, probabilities
 from hda.engine.feeder import Bank, Feeder, fits
@@ -107,7 +107,8 @@ def fit(
     device = choose_device(settings.fit.device, place=here)
     if not here.alone:
         watch().remedy = f"`hda fit --resume --out {path}` goes on with it"
-    with joined(device) as world, contextlib.ExitStack() as held, random_numbers(device, settings.fit.seed):
+    room = enough_memory(device, "give a smaller --batch, --size or --backbone")
+    with joined(device) as world, contextlib.ExitStack() as held, random_numbers(device, settings.fit.seed), room:
         begun, finished = world.from_first(lambda: _look(path, settings, scenario, resume, reporter))
         if finished:
             return Run(path)
@@ -132,7 +133,16 @@ def fit(
             return False
 
         if not world.from_first(take):
-            Training(path, settings, material, method, device, reporter, world).run()
+            try:
+                Training(path, settings, material, method, device, reporter, world).run()
+            except Exception as error:
+                if not begun and world.first and not isinstance(error, NotFiniteError):
+                    _remove_if_bare(path)
+                if "more than 1 value per channel" in str(error):  # PyTorch's batch norm, of a group of rows
+                    raise UserError(
+                        "a batch norm sees a single value of a domain: give a larger --batch, --target-batch or --size"
+                    ) from None
+                raise
     return Run(path)
 
 
@@ -148,7 +158,7 @@ def _look(path: Path, settings: Settings, scenario: Scenario, resume: bool, repo
     if path.exists():
         remedy = "give another --out" if resume else "give another --out, or --resume to go on with it"
         raise UserError(f"{path} exists: {remedy}")
-    _check_place(path)
+    _check_place(path, scenario)
     if resume:
         reporter.note(f"{path} does not exist yet: the run starts at its beginning")
     return False, False
@@ -467,7 +477,13 @@ class Training:
         saved = None
         if last is not None:
             saved = checkpoint.load(last)
-            checkpoint.restore(saved, self.step)
+            try:
+                checkpoint.restore(saved, self.step)
+                self._stand_at(saved.plain)
+            except (ValueError, KeyError, TypeError, RuntimeError) as error:
+                raise UserError(
+                    f"the checkpoint {last} is not one of this run ({error}): begin anew with another --out"
+                ) from error
             checkpoint.keep_only(last)
         rest = self.world.from_first(lambda: saved.rest() if saved else None)
         if rest is None:
@@ -475,7 +491,10 @@ class Training:
         self.world.spread(self.step.tensors().values())
         if not self.world.first:
             checkpoint.restore_rest(rest, self.step)
-        plain = rest["plain"]
+            self._stand_at(rest["plain"])
+
+    def _stand_at(self, plain: dict[str, Any]) -> None:
+        """Go on where a checkpoint's plain part says."""
         self.sampler.restore(plain["sampler"])
         self.done, self.summed, self.seconds = plain["step"], plain["summed"], plain["seconds"]
 
@@ -601,7 +620,7 @@ def _new_method(settings: Settings, scenario: Scenario) -> Method:
     def make() -> backbones.Backbone:
         backbone = backbones.create(fit.backbone, weights=fit.weights, strides=fit.strides, size=fit.size)
         if fit.size is not None:
-            _check_size(backbone, fit.size)
+            _check_size(backbone, fit.size, usual=backbones.size_of(fit.backbone))
         return backbone
 
     return build_method(cls, make, len(scenario.classes), scenario.domains, cls.Settings(**settings.method), fit.seed)
@@ -618,19 +637,24 @@ def _check_classes(before: Scenario, after: Scenario) -> None:
         raise UserError(f"no image of class {before.classes[label]!r} can be read: repair some or remove its folder")
 
 
-def _check_place(path: Path) -> None:
+def _check_place(path: Path, scenario: Scenario) -> None:
     """Look whether a run's folder can be made there, long before it is.
 
     Raises:
-        UserError: the nearest thing above that exists is no folder, or is closed to us.
+        UserError: the nearest thing above that exists is no folder, or is closed to us, or holds the run's own pictures.
     """
+    few = [scenario.labelled.images] if scenario.labelled else []
+    for images in (*(source.images for source in scenario.sources), *few, scenario.target):
+        where = images.origin
+        if where is not None and where.is_dir() and path.resolve().is_relative_to(where.resolve()):
+            raise UserError(f"{path} would lie among the pictures of {images.name}, as one of them: give another --out")
     above = next(parent for parent in path.absolute().parents if parent.exists())
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         reason = "is closed to you" if above.is_dir() else "is no folder"
         raise UserError(f"{path} cannot be made, since {above} {reason}: give another --out")
 
 
-def _check_size(backbone: backbones.Backbone, size: int) -> None:
+def _check_size(backbone: backbones.Backbone, size: int, usual: int) -> None:
     """Let a picture of that size through.
 
     Raises:
@@ -640,8 +664,9 @@ def _check_size(backbone: backbones.Backbone, size: int) -> None:
     try:
         with torch.inference_mode():
             backbone.eval()(torch.zeros(1, 3, size, size))
-    except Exception:  # whatever the layer that it is too small for raises
-        raise UserError(f"{backbone.name} cannot take pictures of --size {size}: give a larger one") from None
+    except Exception:  # whatever the layer that it is too small for raises, or memory that it is too large for
+        remedy = "give a larger one" if size <= usual else "give a smaller one"
+        raise UserError(f"{backbone.name} cannot take pictures of --size {size}: {remedy}") from None
     backbone.train(training)
 
 
@@ -690,6 +715,12 @@ def _create(
         if path.exists():  # made by another process since we looked
             raise UserError(f"{path} exists: give another --out, or --resume to go on with it") from None
         raise UserError(f"{path} cannot be made ({error.strerror}): give another --out") from None
+
+
+def _remove_if_bare(path: Path) -> None:
+    """Delete a run's folder if nothing has come of the run: its first step could not be made, and it would be in the way."""
+    if not Run(path).records and checkpoint.latest(path / folder.CHECKPOINTS) is None:
+        files.remove(path)
 
 
 def _finished(path: Path, reporter: Reporter) -> bool:

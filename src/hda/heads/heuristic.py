@@ -11,7 +11,7 @@ from hda.batch import Batch, Losses
 from hda.heads.base import Head, Scores
 from hda.losses import independence, similarity, termination
 from hda.nn import HeuristicHead
-from hda.settings import at_least, setting
+from hda.settings import at_least, between, setting
 
 
 class Heuristic(Head):
@@ -53,6 +53,7 @@ class Heuristic(Head):
 
         def __post_init__(self) -> None:
             at_least(0, heuristics=self.heuristics, termination_weight=self.termination_weight)
+            between(-1e6, 1e6, fundament_slope=self.fundament_slope)  # its square is still a number
             at_least(0, similarity_weight=self.similarity_weight, independence_weight=self.independence_weight)
 
     def build(self, width: int, classes: int) -> nn.Module:

@@ -310,6 +310,9 @@ SETTINGS = [
     ("--seed -1", "--seed must be between 0 and "),
     ("--seed 99999999999999999999", "--seed must be between 0 and "),
     ("--size 3", "small cannot take pictures of --size 3: give a larger one"),
+    ("--fundament-slope 1e300", "--fundament-slope must be between "),
+    ("--heuristics 1000000000000", "this does not fit into the memory of cpu: give a smaller "),
+    ("--out flat/run", "flat/run would lie among the pictures of flat, as one of them: give another --out"),
     ("--method hdam", "unknown method 'hdam': did you mean 'hdan'"),
     ("--recipe sdg", "unknown recipe 'sdg': did you mean 'sgd'? (known: adamw, "),
     ("--augment crop", "unknown augment 'crop': did you mean 'crop-flip'"),
@@ -367,6 +370,13 @@ def test_wrong_settings_are_told_before_a_picture_is_read_and_nothing_is_written
     given = ("--source", "corrupt", "--target", "flat", *QUICK, "--out", "run")  # reading would find what is broken
     assert hda("fit", *given, *words.split()).sentence.startswith(sentence)
     assert listing(spoilt) == before
+
+
+def test_what_the_first_step_comes_upon_leaves_no_folder_in_the_way(hda, here):
+    told = hda("fit", *UDA, "--backbone", "resnet18", "--batch", "1", "--size", "32", "--out", "run")
+    assert told.code == 2
+    assert told.err.splitlines()[-1].startswith("hda: a batch norm sees a single value of a domain: give a larger --b")
+    assert not (here / "run").exists()
 
 
 def test_going_on_needs_a_run(hda, spoilt):
