@@ -3,6 +3,7 @@ import logging
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -228,3 +229,13 @@ def _read(terminal: int) -> bytes:
         return os.read(terminal, 4096)
     except OSError:  # Linux says so when the other side has closed
         return b""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_output_that_finds_no_room_and_output_that_is_closed():
+    words = f"{shlex.quote(sys.executable)} -m hda list methods"
+    full = subprocess.run(f"{words} > /dev/full", shell=True, capture_output=True, text=True)
+    assert (full.returncode, full.stderr.count("\n")) == (2, 1)
+    assert full.stderr.startswith("hda: what comes of this cannot be written (No space left on device): make room")
+    closed = subprocess.run(f"{words} >&-", shell=True, capture_output=True, text=True)
+    assert (closed.returncode, closed.stderr) == (0, "")

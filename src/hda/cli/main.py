@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import errno
 import importlib
 import io
 import json
@@ -81,6 +82,8 @@ class _Help(argparse.HelpFormatter):
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code: 0, 2 for a mistake of the user's, 130 when interrupted."""
     words = list(sys.argv[1:] if words is None else words)
+    if sys.stdout is None:  # closed, as by `>&-`: nobody reads, and that is no mistake
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name of a file may be no text: let its bytes through
             stream.reconfigure(errors="surrogateescape" if stream.encoding.lower() == "utf-8" else "backslashreplace")
@@ -89,13 +92,16 @@ def main(words: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # here, where a failure can be told
         return code
     except BrokenPipeError:  # the reader of our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         return 0
     except SettingError as error:
         return _failed(f"{flag(error.name)} {error.wrong}")
     except UserError as error:
         return _failed(str(error))
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT) and error.filename is None:
+            _write_no_more()
+            return _failed(f"what comes of this cannot be written ({error.strerror}): make room for it, then go on")
         if error.filename is None or error.strerror is None:
             raise
         return _failed(f"{error.filename} cannot be read or written ({error.strerror}): see to it first")
@@ -103,6 +109,11 @@ def main(words: Sequence[str] | None = None) -> int:
         return _failed(str(lost), LOST)
     except KeyboardInterrupt as interrupt:
         return _failed(": ".join(["interrupted", *map(str, interrupt.args)]), INTERRUPTED)
+
+
+def _write_no_more() -> None:
+    """Let what is still to go to standard output go nowhere, so that the end of the process does not try again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _failed(sentence: str, code: int = USER_ERROR) -> int:
