@@ -122,8 +122,8 @@ def test_moments_go_with_another_head_and_bring_its_domains_together(setting, ba
         gradients = torch.autograd.grad(method.losses(batch, PROGRESS)["transfer"], list(backbone.parameters()))
         with torch.no_grad():
             for parameter, gradient in zip(backbone.parameters(), gradients, strict=True):
-                parameter -= 0.01 * gradient
-    assert method.losses(batch, PROGRESS)["transfer"] < 0.9 * before
+                parameter -= 0.0001 * gradient  # a distance's gradient is as large near zero: long steps go past it
+    assert method.losses(batch, PROGRESS)["transfer"] < 0.5 * before
 
 
 def test_settings_that_make_no_sense_are_refused():
