@@ -125,8 +125,21 @@ def test_markdown_and_csv_can_be_read_again(found):
         "deviation": "2.0",
         "seeds": "3",
         "paper": "56.8",
+        "paper_deviation": "",
         "difference": "-2.8",
     }
+
+
+def test_a_deviation_that_the_paper_prints_stands_beside_its_figure():
+    of_table3 = row(setting="msda", task="*->Clipart", dataset="domainnet", accuracy=50.0)
+    made = draw([of_table3], name="table3")
+    line = TABLES["table3"].lines[-1]
+    column = TABLES["table3"].columns[0].label
+    printed, deviation = TABLES["table3"].printed(line, column), TABLES["table3"].printed_deviation(line, column)
+    assert deviation is not None
+    assert f"50.0 ({printed:.1f} ± {deviation:.2f}, {50.0 - printed:+.1f})" in made.draw("text")
+    drawn = next(each for each in csv.DictReader(made.draw("csv").splitlines()) if each["method"] == line.label)
+    assert drawn["paper_deviation"] == f"{deviation:.2f}"
 
 
 def test_latex_is_balanced_and_escapes_what_latex_would_take_for_its_own(found):

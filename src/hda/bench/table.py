@@ -32,6 +32,7 @@ class Cell:
 
     accuracies: Mapping[int, float] = field(default_factory=dict)
     paper: float | None = None
+    paper_deviation: float | None = None  # of which table 3 alone has one
 
     @property
     def mean(self) -> float | None:
@@ -140,15 +141,15 @@ class Table:
     def csv(self) -> str:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["method", "task", "mean", "deviation", "seeds", "paper", "difference"])
+        writer.writerow(["method", "task", "mean", "deviation", "seeds", "paper", "paper_deviation", "difference"])
         for line in self.lines:
             for column in self.columns:
                 cell = self.cells.get((line, column), Cell())
                 if cell.mean is None and cell.paper is None:
                     continue
                 away = None if cell.mean is None or cell.paper is None else cell.mean - cell.paper
-                figures = [cell.mean, cell.deviation, len(cell.accuracies), cell.paper, away]
-                writer.writerow([line, column, *(_rounded(value) for value in figures)])
+                figures = [*map(_rounded, (cell.mean, cell.deviation, len(cell.accuracies), cell.paper))]
+                writer.writerow([line, column, *figures, cell.paper_deviation, _rounded(away)])
         return text.getvalue().rstrip("\n")
 
     def _ours(self, line: str, column: str) -> float | None:
@@ -160,16 +161,16 @@ class Table:
         """Ours with its deviation, then in brackets the paper's and the difference."""
         if column == AVERAGE:
             ours, paper = self.average(line)
-            spread = None
+            spread = printed = None
         else:
             cell = self.cells.get((line, column), Cell())
-            ours, paper, spread = cell.mean, cell.paper, cell.deviation
+            ours, paper, spread, printed = cell.mean, cell.paper, cell.deviation, cell.paper_deviation
         if ours is None:
-            return "-" if paper is None else f"- ({paper:.1f})"
-        shown = f"{ours:.1f}" if spread is None else f"{ours:.1f} ± {spread:.1f}"
+            return "-" if paper is None else f"- ({_spread(paper, printed, 2)})"
+        shown = _spread(ours, spread)
         if line in self.best(column):
             shown = bold.format(shown)
-        return shown if paper is None else f"{shown} ({paper:.1f}, {ours - paper:+.1f})"
+        return shown if paper is None else f"{shown} ({_spread(paper, printed, 2)}, {ours - paper:+.1f})"
 
     def _remarks(self, bullet: str) -> list[str]:
         remarks = [comparison.sentence() for comparison in self.comparisons] + list(self.notes)
@@ -241,7 +242,7 @@ def _papers(rows: Sequence[Row], table: PaperTable) -> Table:
     for line in table.lines:
         for at in columns:
             own = {row["seed"]: row["accuracy"] for one, where, row in chosen if one is line and where == at}
-            cells[line.label, at] = Cell(own, table.printed(line, at))
+            cells[line.label, at] = Cell(own, table.printed(line, at), table.printed_deviation(line, at))
     notes = [
         *_not_comparable(ours, table),
         *_other_settings(chosen),
@@ -384,6 +385,10 @@ def compare(table: Table, line: str, baseline: str) -> Comparison | None:
     reach = float(stats.t.ppf(0.975, count - 1)) * error
     p = float(2 * stats.t.sf(abs(mean) / error, count - 1)) if error > 0 else float(mean == 0)
     return Comparison(line, baseline, count, mean, mean - reach, mean + reach, p)
+
+
+def _spread(mean: float, deviation: float | None, digits: int = 1) -> str:
+    return f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:.{digits}f}"
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
