@@ -80,7 +80,7 @@ def test_jpeg_is_what_pillow_makes_of_it(size, options):
 def test_jpeg_without_the_fast_decoder(monkeypatch):
     data = encoded(gradient(200, 150), "JPEG")
     fast = decode.decode(data, EDGE)
-    monkeypatch.setattr(decode, "FAST", False)
+    monkeypatch.setattr(decode, "_operator", lambda: None)
     assert distance(decode.decode(data, EDGE), fast) <= 1
 
 
@@ -290,7 +290,7 @@ def test_cut_short(kind, share):
 @pytest.mark.parametrize("kind", ["jpeg", "png"])
 def test_cut_short_even_where_others_load_such_files(kind, monkeypatch):
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
-    monkeypatch.setattr(decode, "FAST", False)
+    monkeypatch.setattr(decode, "_operator", lambda: None)
     with pytest.raises(Broken):
         decode.decode(WHOLE[kind][: len(WHOLE[kind]) // 2], EDGE)
     assert ImageFile.LOAD_TRUNCATED_IMAGES is True
@@ -376,3 +376,8 @@ def test_decoder_is_named_with_its_version():
 
 def test_importing_warns_of_nothing():
     subprocess.run([sys.executable, "-W", "error", "-c", "import hda.data.pixels"], check=True)
+
+
+def test_torchvision_is_not_imported_before_a_picture_is_read():
+    script = "import sys, hda.data.pixels; sys.exit('torchvision' in sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True)

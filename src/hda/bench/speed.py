@@ -28,7 +28,6 @@ import hda
 from hda import backbones
 from hda import settings as plain_settings
 from hda.batch import Batch
-from hda.bench import plain
 from hda.data import augment, pixels
 from hda.data.digits import digits
 from hda.data.images import Images, read_labelled, read_unlabelled
@@ -202,6 +201,8 @@ def _ours_and_bare(
 
 def _plain_loop(workload: Workload, settings: Settings, scenario: Scenario, device: torch.device) -> dict[str, Any]:
     """The loop of `hda.bench.plain` on the same files."""
+    from hda.bench import plain  # brings torchvision's transforms, which take seconds
+
     gc.collect()  # what was measured before it, and its memory, has gone
     if device.type == "cuda":
         torch.cuda.empty_cache()

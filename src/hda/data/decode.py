@@ -12,11 +12,13 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 import PIL
 import torch
-import torchvision  # registers the operator below
 from numpy.typing import NDArray
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
@@ -24,16 +26,13 @@ Picture = NDArray[np.uint8]
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 LIMIT = 2**30 // 12  # pixels above which Pillow, too, suspects a decompression bomb
-NEAR = 4  # JPEGs are decoded reduced where this many times the wanted edge remains: within a level of the whole
+NEAR = 4  # JPEGs are decoded reduced where this many times the wanted edge remains: close to the whole
 WHITE = (255, 255, 255, 255)
 RGB = 3  # torchvision's number for this mode
 
 
-# The public function around this operator warns that it is to go one day, and warnings cannot be silenced for one
-# thread alone. Until it has gone it is the fastest decoder there is; then Pillow takes over.
-FAST = hasattr(torch.ops.image, "decode_jpeg")
 # The first word stands for what this file does; it changes when other pixels come of it.
-DECODER = f"v1, Pillow {PIL.__version__}, torch {torch.__version__}" + FAST * f", torchvision {torchvision.__version__}"
+DECODER = f"v1, Pillow {PIL.__version__}, torch {torch.__version__}, torchvision {version('torchvision')}"
 
 
 class Broken(ValueError):  # noqa: N818
@@ -68,18 +67,30 @@ def resize(picture: Picture, edge: int) -> Picture:
 
 def _fast(data: bytes, edge: int) -> Picture | None:
     """A common JPEG, decoded; None for whatever else there is, Pillow then finds what is wrong with it, if anything."""
-    frame = _jpeg_frame(data)
-    if not FAST or frame is None:
+    frame, operator = _jpeg_frame(data), _operator()
+    if operator is None or frame is None:
         return None
     height, width, channels = frame
     if channels not in (1, 3) or height * width > LIMIT or min(height, width) >= 2 * NEAR * edge:
         return None
     try:
-        planes = torch.ops.image.decode_jpeg(torch.frombuffer(bytearray(data), dtype=torch.uint8), RGB, True)
+        planes = operator(torch.frombuffer(bytearray(data), dtype=torch.uint8), RGB, True)
     except RuntimeError:
         return None
     picture: Picture = np.ascontiguousarray(planes.permute(1, 2, 0).numpy())
     return picture
+
+
+@cache
+def _operator() -> Any:
+    """Torchvision's decoder, imported when it is needed, since that takes a second; None where it is not there.
+
+    The public function around it warns that it is to go one day, and warnings cannot be silenced for one thread alone.
+    Until it has gone it is the fastest there is; then Pillow takes over.
+    """
+    import torchvision  # noqa: F401 - registers the operator
+
+    return getattr(torch.ops.image, "decode_jpeg", None)
 
 
 def _jpeg_frame(data: bytes) -> tuple[int, int, int] | None:
