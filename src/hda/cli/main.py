@@ -42,6 +42,7 @@ ORDER = (
 )
 TOGETHER = ("fit",)  # commands that several processes do together
 USER_ERROR, LOST, INTERRUPTED = 2, 1, 130
+UNREAD = 141  # as of a process that the signal of a closed pipe has ended
 
 
 class Command(Protocol):
@@ -80,7 +81,7 @@ class _Help(argparse.HelpFormatter):
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit code: 0, 2 for a mistake of the user's, 130 when interrupted."""
+    """Run the command; returns the exit code: 0, 2 for a mistake of the user's, 130 when interrupted, 141 when not read."""
     words = list(sys.argv[1:] if words is None else words)
     if sys.stdout is None:  # closed, as by `>&-`: nobody reads, and that is no mistake
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
@@ -91,9 +92,11 @@ def main(words: Sequence[str] | None = None) -> int:
         code = _main(words)
         sys.stdout.flush()  # here, where a failure can be told
         return code
-    except BrokenPipeError:  # the reader of our output has seen enough
+    except (
+        BrokenPipeError
+    ):  # the reader of our output has seen enough: not all was done, and nobody is there to be told
         _write_no_more()
-        return 0
+        return UNREAD
     except SettingError as error:
         return _failed(f"{flag(error.name)} {error.wrong}")
     except UserError as error:
