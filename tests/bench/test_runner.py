@@ -326,8 +326,32 @@ def test_the_commit_is_the_checkout_s_or_is_given(monkeypatch):
     runner._commit.cache_clear()
     folder = runner.Path(runner.__file__).parent
     told = subprocess.run(["git", "-C", folder, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    assert runner._commit() in (told.stdout.strip(), "")
+    assert runner._commit().removesuffix("-dirty") in (told.stdout.strip(), "")
     monkeypatch.setenv("HDA_COMMIT", "given")
     runner._commit.cache_clear()
     assert runner._commit() == "given"
     runner._commit.cache_clear()
+
+
+def test_a_commit_whose_files_were_changed_is_called_dirty(tmp_path, monkeypatch):
+    package = tmp_path / "src" / "hda" / "__init__.py"
+    package.parent.mkdir(parents=True)
+    package.touch()
+
+    def git(*words):
+        given = ["-c", "user.name=nobody", "-c", "user.email=nobody@localhost"]
+        subprocess.run(["git", "-C", tmp_path, *given, *words], capture_output=True, check=True)
+
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "all")
+    monkeypatch.delenv("HDA_COMMIT", raising=False)
+    monkeypatch.setattr(runner.hda, "__file__", str(package))
+    found = []
+    for change in (lambda: None, (tmp_path / "notes").touch, lambda: package.write_text("1")):
+        change()
+        runner._commit.cache_clear()
+        found.append(runner._commit())
+    runner._commit.cache_clear()
+    assert len(found[0]) == 40
+    assert found == [found[0], found[0], f"{found[0]}-dirty"]  # what lies outside the package computes nothing

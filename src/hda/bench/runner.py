@@ -448,7 +448,10 @@ def _digest(weights: str) -> str:
 
 @cache
 def _commit() -> str:
-    """The commit of the package's own checkout, or `$HDA_COMMIT` where it is installed without one."""
+    """The commit of the package's own checkout, or `$HDA_COMMIT` where it is installed without one.
+
+    "-dirty" follows where the package's files are not those of the commit.
+    """
     if "HDA_COMMIT" in os.environ:
         return os.environ["HDA_COMMIT"]
     folder = Path(hda.__file__).resolve().parent
@@ -461,9 +464,12 @@ def _commit() -> str:
         head = subprocess.run(
             ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
         )
+        changed = subprocess.run(
+            ["git", "-C", str(folder), "status", "--porcelain", "."], capture_output=True, text=True, check=True
+        )
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return head.stdout.strip()
+    return head.stdout.strip() + ("-dirty" if changed.stdout.strip() else "")
 
 
 def _peak_memory() -> int | None:
