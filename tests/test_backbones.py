@@ -154,6 +154,7 @@ def test_all_names_are_listed_once():
     ("name", "near"),
     [
         ("resnet5O", "'resnet50'"),
+        ("torchvision/resnet5", "'torchvision/resnet"),
         ("small2", "'small'"),
         ("torchvision/vit_tiny_patch16_224", "'vit_tiny_patch16_224'"),
         ("resnet50.a1_inik", "'resnet50.a1_in1k'"),

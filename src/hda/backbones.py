@@ -170,7 +170,8 @@ def _candidates(name: str) -> list[str]:
         elif tagged and not found:
             raise _unknown_backbone(name, tagged)
     if not found:
-        raise _unknown_backbone(name, available())
+        own = [f"{library}/{one}" for one in known[library]()] if len(libraries) == 1 else []
+        raise _unknown_backbone(name, [*available(), *own])
     return found
 
 

@@ -42,7 +42,7 @@ class Option:
             raise SettingError(self.name, f"needs a value: give {_a(self.kind)}")
         if self.choices:
             if value not in self.choices:
-                raise unknown(self.name, value, self.choices)
+                raise unknown(self.name.replace("_", " "), value, self.choices)
             return value
         if self.kind is bool:
             if isinstance(value, bool):

@@ -303,6 +303,16 @@ def test_pictures_that_have_changed_are_refused(folders, words, apart, tmp_path)
     )
 
 
+def test_classes_that_have_changed_are_refused(folders, words, apart, tmp_path):
+    run = tmp_path / "run"
+    assert apart(words=words(run, "--steps", 2)).code == 0
+    told = json.loads((run / "settings.json").read_text())
+    (run / "settings.json").write_text(json.dumps({**told, "classes": told["classes"][:-1]}))
+    ended = apart(words=["fit", "--resume", "--out", str(run)])
+    assert ended.code == 2
+    assert ended.err.startswith(f"hda: the classes are not those that {run} was begun with: ")
+
+
 def test_weights_may_move_but_not_change(task, short, tmp_path):
     from safetensors.torch import save_file
 

@@ -44,6 +44,7 @@ def test_no_two_settings_have_one_name(method, recipe):
         ({"recipe": "sdg"}, "unknown recipe 'sdg': did you mean 'sgd'"),
         ({"mixing": "balance"}, "unknown mixing 'balance': did you mean 'balanced'"),
         ({"precision": "fp16"}, "unknown precision 'fp16'"),
+        ({"termination_norm": "l3"}, "unknown termination norm 'l3': did you mean 'l2' or 'l1'"),
         ({"steps": 1.5}, "steps takes a whole number: got 1.5"),
         ({"steps": "many"}, "steps takes a whole number: got 'many'"),
         ({"seed": None}, "seed needs a value: give a whole number"),

@@ -202,8 +202,8 @@ def _show(bench: Bench, planned: Sequence[Planned], cluster: Any) -> dict[str, f
         own = [one for one in planned if (one.job.whole, one.job.variant) == (method, variant)]
         tasks, seeds = {(one.job.task, one.job.shots) for one in own}, {one.job.seed for one in own}
         name = f"{method} ({variant})" if variant else method
-        finished = sum(one.done for one in own)
-        rows.append([name, *map(str, (len(tasks), len(seeds), runs, finished)), f"{own[0].steps:,}"])
+        finished, steps = sum(one.done for one in own), ", ".join(f"{n:,}" for n in sorted({one.steps for one in own}))
+        rows.append([name, *map(str, (len(tasks), len(seeds), runs, finished)), steps])
     print(table(("method", "tasks", "seeds", "runs", "done", "steps"), rows))
     print(
         f"{_runs(len(planned))}: {done:,} done, {begun:,} begun, {len(planned) - done - begun:,} to begin; in {bench.out}"

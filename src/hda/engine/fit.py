@@ -748,6 +748,8 @@ def _check_same(run: Run, settings: Settings, scenario: Scenario) -> None:
                 f"{run.path} was begun with {option} {old} and cannot go on with {new}: "
                 "leave the option as it was, or give another --out"
             )
+    if run.description["classes"] != list(scenario.classes):
+        raise UserError(f"the classes are not those that {run.path} was begun with: give another --out for a new run")
     if run.description["fingerprint"] != scenario.fingerprint():
         raise UserError(f"the pictures are not those that {run.path} was begun with: give another --out for a new run")
 

@@ -23,8 +23,8 @@ class JAN(Aligned):
         deviations=(
             "as in the authors' PyTorch code for ResNets, bottleneck and class probabilities are matched, with all pairs "
             "where the text has a linear-time estimate, and with a constant weight where the text lets it grow "
-            "(`jmmd_schedule`); the bottleneck is that of CDAN's code, without ReLU and dropout; optimiser and schedule are "
-            "the recipe's"
+            "(`jmmd_schedule`); the bottleneck starts as in the authors' code for DAN, and is without ReLU and dropout; "
+            "optimiser and schedule are the recipe's"
         ),
         reported={"DomainNet, mean of 6 (table 3)": 29.6},
     )
