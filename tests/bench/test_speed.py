@@ -6,6 +6,7 @@ import pytest
 import torch
 from PIL import Image
 
+from hda.bench import plain
 from hda.bench import speed as module
 from hda.bench.speed import Workload, speed
 from hda.errors import UserError
@@ -29,8 +30,8 @@ def test_a_method_that_the_plain_loop_does_not_know():
 
 def test_source_only_sees_the_source_alone(monkeypatch):
     seen = []
-    real = module.plain.train
-    monkeypatch.setattr(module.plain, "train", lambda *args: seen.append(args[4]) or real(*args))
+    real = plain.train
+    monkeypatch.setattr(plain, "train", lambda *args: seen.append(args[4]) or real(*args))
     assert speed(Workload(method="source-only", **TINY))["plain_loop"] > 0
     assert set(seen) == {None}
 

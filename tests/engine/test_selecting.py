@@ -11,11 +11,12 @@ import torch
 from safetensors.torch import load_file
 
 import hda
+from hda.data import augment
 from hda.data.digits import digits
+from hda.data.samplers import Sampler
 from hda.demo import METHODS, PLAIN, SETTINGS
-from hda.engine import fit as module
 from hda.engine.reporter import Reporter
-from hda.engine.selecting import Selecting, selected, states
+from hda.engine.selecting import Selecting, rows_held_out, selected, states
 from hda.engine.step import Step
 from hda.registry import registered
 from hda.selection import Seen, Unlabelled, validator
@@ -103,7 +104,7 @@ def test_what_is_shown_is_what_the_method_makes_of_the_very_pictures(task, run, 
     fitted = run(scenario, select="dev", steps=2)
     (what,) = seen
     method = fitted.method()
-    view = module.augment.evaluation("affine", method.backbone.size, method.backbone.mean, method.backbone.std)
+    view = augment.evaluation("affine", method.backbone.size, method.backbone.mean, method.backbone.std)
 
     def look(images):
         pictures = torch.from_numpy(np.stack([images.array(i) for i in range(len(images))]))
@@ -113,7 +114,7 @@ def test_what_is_shown_is_what_the_method_makes_of_the_very_pictures(task, run, 
     np.testing.assert_allclose(what.target.logits, look(scenario.target), rtol=1e-4, atol=1e-5)
     logits = np.concatenate([look(source.images) for source in scenario.sources])
     labels = np.concatenate([source.labels for source in scenario.sources])
-    held = module.rows_held_out(scenario, 0.1, 0)
+    held = rows_held_out(scenario, 0.1, 0)
     trained = np.setdiff1d(np.arange(60), held)
     for part, rows in ((what.held_out, held), (what.source, trained)):
         np.testing.assert_allclose(part.logits, logits[rows], rtol=1e-4, atol=1e-5)
@@ -128,8 +129,8 @@ def test_pictures_held_out_are_never_trained_on(setting, task, run, monkeypatch)
     drawn: list[np.ndarray] = []
     steps: list[tuple] = []
     scenario, _ = task(setting)
-    original, step = module.Sampler.next, Step.run
-    monkeypatch.setattr(module.Sampler, "next", lambda self: drawn.append((draw := original(self)).pictures) or draw)
+    original, step = Sampler.next, Step.run
+    monkeypatch.setattr(Sampler, "next", lambda self: drawn.append((draw := original(self)).pictures) or draw)
 
     def watched(self):
         steps.append((self.labels.clone(), self.pictures.clone()))
@@ -138,7 +139,7 @@ def test_pictures_held_out_are_never_trained_on(setting, task, run, monkeypatch)
     monkeypatch.setattr(Step, "run", watched)
     fitted = run(scenario, source_hold_out=0.25, steps=30, evaluate_every=30)
     sizes = [len(source) for source in scenario.sources]
-    held = module.rows_held_out(scenario, 0.25, 0)
+    held = rows_held_out(scenario, 0.25, 0)
     trained = set(range(sum(sizes))) - set(held.tolist())
     seen = np.concatenate(drawn)
     assert set(seen[seen < sum(sizes)].tolist()) == trained

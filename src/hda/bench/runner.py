@@ -29,9 +29,9 @@ from hda.data import content
 from hda.data.scenario import Answers, Scenario
 from hda.data.tasks import TaskName, read_task
 from hda.engine import files
-from hda.engine.device import choose_device, choose_precision
+from hda.engine.device import choose_device, choose_precision, device_name
 from hda.engine.evaluate import evaluate
-from hda.engine.fit import REVISION, device_name, fit
+from hda.engine.fit import REVISION, fit
 from hda.engine.lock import locked
 from hda.engine.reporter import Reporter
 from hda.engine.run import CHECKPOINTS, SETTINGS, Run

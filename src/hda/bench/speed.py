@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from PIL import Image
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
 import hda
@@ -35,13 +35,13 @@ from hda.data.scenario import Scenario
 from hda.demo import METHODS as OF_DEMO
 from hda.demo import SETTINGS as DEMO
 from hda.demo import STEPS
-from hda.engine.device import choose_device
-from hda.engine.evaluate import probabilities
+from hda.engine.device import choose_device, device_name
 from hda.engine.feeder import WAITING, Feeder
-from hda.engine.fit import Material, Training, device_name
+from hda.engine.material import Material
 from hda.engine.reporter import Reporter
 from hda.engine.settings import Settings
 from hda.engine.step import Step, build_method, prepare, random_numbers
+from hda.engine.training import Training
 from hda.errors import UserError
 from hda.settings import setting
 
@@ -467,18 +467,9 @@ class _Clock:
 
 def _evaluation(training: Training) -> float:
     """Seconds that measuring on the target takes once."""
-    target, bank = training.material.scenario.target, training.material.bank
-    first = int(bank.starts[-1]) - len(target)
-
-    def pictures(start: int, stop: int) -> Tensor:
-        if training.resident is not None:
-            return training.resident[first + start : first + stop]
-        return torch.from_numpy(np.array(bank.arrays[-1][start:stop])).to(training.device)
-
-    batch = 512 if training.device.type == "cuda" else 128
 
     def once(_: int) -> None:
-        probabilities(training.step.method, pictures, len(target), training.view, batch)
+        training.predictor.predictions()
 
     once(0)
     return _time(once, 1, training.device)

@@ -24,8 +24,8 @@ from hda.data.scenario import Scenario
 from hda.data.tasks import read_origin
 from hda.engine.device import choose_device, choose_precision, set_arithmetic
 from hda.engine.evaluate import outputs
-from hda.engine.fit import Material
 from hda.engine.lock import locked
+from hda.engine.material import Material
 from hda.engine.metrics import Metrics, read
 from hda.engine.reporter import Reporter
 from hda.engine.run import SETTINGS, Run

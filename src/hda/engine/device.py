@@ -49,6 +49,11 @@ def choose_device(name: str, *, fall_back: bool = False, place: Place = ALONE) -
     return torch.device("cuda", int(number or torch.cuda.current_device()))
 
 
+def device_name(device: torch.device) -> str:
+    """What the device is, in its maker's words."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+
+
 def choose_precision(name: str, device: torch.device) -> str:
     """The arithmetic: as asked for; "auto" is bf16 on a GPU that has it, TF32 or plain fp32 elsewhere."""
     if name != "auto":
