@@ -126,7 +126,7 @@ def make_run(tmp_path: Path) -> Callable[..., Run]:
             "task": "typed->handwritten",
             "setting": "uda",
             "settings": settings,
-            "backbone": {"name": "small"},
+            "backbone": {"name": "small", "size": 32, "mean": [0.5] * 3, "std": [0.5] * 3, "strides": None},
             "classes": list(classes),
             "domains": 2,
             "images": images,

@@ -13,14 +13,14 @@ def test_every_published_dataset_has_a_source():
 
 @pytest.fixture
 def office(tmp_path):
-    """Office-31 as published, with empty pictures."""
+    """Office-31 as published, with pictures of a byte."""
     root = tmp_path / "office"
     for domain in Office31.domains:
         for name, count in zip(Office31.classes, domain.per_class, strict=True):
             folder = root / domain.name.lower() / "images" / name
             folder.mkdir(parents=True)
             for number in range(1, count + 1):
-                (folder / f"frame_{number:04}.jpg").touch()
+                (folder / f"frame_{number:04}.jpg").write_bytes(b"-")
     return root
 
 
