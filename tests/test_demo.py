@@ -34,7 +34,7 @@ def test_each_method_is_run_once_with_each_seed(quick):
     assert all((folder / name / "result.json").is_file() for name in runs)
     assert (len(outcome.source_only), len(outcome.hdan)) == (2, 2)
     assert [note for note in notes if "seed" in note] == [
-        "source-only, seed 3:", "HDAN, seed 3:", "source-only, seed 5:", "HDAN, seed 5:",
+        "source-only, seed 3 (1 of 4):", "HDAN, seed 3 (2 of 4):", "source-only, seed 5 (3 of 4):", "HDAN, seed 5 (4 of 4):",
     ]  # fmt: skip
     assert sum("typed digits" in note for note in notes) == 1  # what there is to see is told once, not at each run
 

@@ -93,12 +93,11 @@ def demo(
     scenario = dataclasses.replace(scenario, notes=())
     common = SETTINGS | settings
     runs: dict[str, list[Run]] = {name: [] for name in METHODS}
-    for seed in seeds:
-        for name, of_method in METHODS.items():
-            folder = out / f"{of_method['method']}-{seed}"
-            reporter.note(f"{name}, seed {seed}:")
-            options = common | of_method | {"seed": seed}
-            runs[name].append(fit(scenario, evaluate=answers, out=folder, reporter=reporter, **options))
+    turns = [(seed, name, of_method) for seed in seeds for name, of_method in METHODS.items()]
+    for number, (seed, name, of_method) in enumerate(turns, 1):
+        reporter.note(f"{name}, seed {seed} ({number} of {len(turns)}):")
+        options = common | of_method | {"seed": seed, "out": out / f"{of_method['method']}-{seed}"}
+        runs[name].append(fit(scenario, evaluate=answers, reporter=reporter, **options))
     reporter.note("drawing the report")
     pictures = {"source": scenario.sources[0].images, "target": scenario.target}
     planes, labels = _planes({name: found[0] for name, found in runs.items()}, pictures, scenario, answers)

@@ -49,12 +49,6 @@ class Digits(Dataset):
     )
     licence = "SVHN and MNIST-M for research, not commercial; MNIST CC BY-SA 3.0; USPS published without a licence"
     homepage = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps"
-    manual = (
-        "get MNIST from https://ossci-datasets.s3.amazonaws.com/mnist/, usps.bz2 and usps.t.bz2 from the LIBSVM page "
-        "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps, train_32x32.mat and test_32x32.mat "
-        "from http://ufldl.stanford.edu/housenumbers/, and mnist_m.tar.gz from a copy of the dataset, unpacked, and put "
-        "each into a folder of its name in the folder"
-    )
 
     def read(self, domain: Domain, part: Part = "all", lists_in: Location | None = None) -> LabelledImages:
         path = self.where(domain)

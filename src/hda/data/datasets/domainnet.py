@@ -59,8 +59,3 @@ class DomainNet(Dataset):
     citation = "Peng, Bai, Xia, Huang, Saenko and Wang: Moment Matching for Multi-Source Domain Adaptation, ICCV 2019"
     licence = "fair use for research and education, not commercial; the pictures' copyrights remain with their owners"
     homepage = "http://ai.bu.edu/M3SDA/"
-    manual = (
-        "get clipart.zip and painting.zip (the cleaned version), infograph.zip, quickdraw.zip, real.zip and sketch.zip, and "
-        "the twelve lists clipart_train.txt to sketch_test.txt, from http://ai.bu.edu/M3SDA/, unpack the former, and put "
-        "all into the folder"
-    )

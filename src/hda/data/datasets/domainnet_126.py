@@ -41,7 +41,3 @@ class DomainNet126(Dataset):
     )
     licence = "DomainNet's: fair use for research and education, not commercial"
     homepage = "https://github.com/VisionLearningGroup/SSDA_MME"
-    manual = (
-        "get clipart, painting, real and sketch of DomainNet from http://ai.bu.edu/M3SDA/ and the lists in data/txt/multi of "
-        "https://github.com/VisionLearningGroup/SSDA_MME, and put the former and, as lists, the latter into the folder"
-    )

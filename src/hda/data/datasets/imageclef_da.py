@@ -26,7 +26,3 @@ class ImageCLEFDA(Dataset):
     citation = "Caputo et al.: ImageCLEF 2014: Overview and Analysis of the Results, CLEF 2014"
     licence = "the licences of Caltech-256, ImageNet, Pascal VOC and Bing's pictures; used for research"
     homepage = "https://www.imageclef.org/2014/adaptation"
-    manual = (
-        "get image_CLEF.zip from a copy of the dataset (the organisers of https://www.imageclef.org/2014/adaptation gave "
-        "features alone; papers' code links the pictures), unpack it, and put c, i, p and list into the folder"
-    )

@@ -54,7 +54,3 @@ class Office31(Dataset):
     citation = "Saenko, Kulis, Fritz and Darrell: Adapting Visual Category Models to New Domains, ECCV 2010"
     licence = "published without a licence; used for research"
     homepage = "https://faculty.cc.gatech.edu/~judy/domainadapt/"
-    manual = (
-        "get domain_adaptation_images.tar.gz by the link on https://faculty.cc.gatech.edu/~judy/domainadapt/ (Google "
-        "Drive), unpack it, and put amazon, dslr and webcam into the folder"
-    )

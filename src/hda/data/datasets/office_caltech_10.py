@@ -42,7 +42,3 @@ class OfficeCaltech10(Dataset):
     citation = "Gong, Shi, Sha and Grauman: Geodesic Flow Kernel for Unsupervised Domain Adaptation, CVPR 2012"
     licence = "published without a licence; used for research"
     homepage = "https://faculty.cc.gatech.edu/~judy/domainadapt/"
-    manual = (
-        "get office_caltech_10.zip (Amazon, Caltech, DSLR and Webcam in folders of ten classes) from a copy of the "
-        "dataset, or put Office-31's amazon, dslr and webcam and the ten classes of Caltech-256, as caltech, into the folder"
-    )

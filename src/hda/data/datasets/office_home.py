@@ -77,7 +77,3 @@ class OfficeHome(Dataset):
     )
     licence = "research use, not commercial; the pictures' copyrights remain with their owners"
     homepage = "https://www.hemanthdv.org/officeHomeDataset.html"
-    manual = (
-        "get OfficeHomeDataset_10072016.zip from https://www.hemanthdv.org/officeHomeDataset.html (a Google Drive link, "
-        "which asks for a confirmation), unpack it, and put Art, Clipart, Product and Real World into the folder"
-    )

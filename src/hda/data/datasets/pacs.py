@@ -20,7 +20,3 @@ class PACS(Dataset):
     citation = "Li, Yang, Song and Hospedales: Deeper, Broader and Artier Domain Generalization, ICCV 2017"
     licence = "published without a licence; used for research"
     homepage = "https://sketchx.eecs.qmul.ac.uk/downloads/"
-    manual = (
-        "get PACS.zip by the link on https://sketchx.eecs.qmul.ac.uk/downloads/ (Google Drive), unpack it, and put "
-        "art_painting, cartoon, photo and sketch, which are in its folder kfold, into the folder"
-    )

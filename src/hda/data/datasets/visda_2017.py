@@ -36,7 +36,3 @@ class VisDA2017(Dataset):
     citation = "Peng, Usman, Kaushik, Hoffman, Wang and Saenko: VisDA: The Visual Domain Adaptation Challenge, 2017"
     licence = "research and education, not commercial"
     homepage = "https://ai.bu.edu/visda-2017/"
-    manual = (
-        "get train.tar and validation.tar from http://csr.bu.edu/ftp/visda17/clf/, unpack them in the folder, and, if it is "
-        "wanted, test.tar, with image_list.txt of https://github.com/VisionLearningGroup/taskcv-2017-public in its folder"
-    )
