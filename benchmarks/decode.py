@@ -46,7 +46,7 @@ def main() -> None:
 def measure(photos: Path, folder: Path, edge: int, workers: int, rounds: int) -> dict[str, Any]:
     """Best times of each kind in seconds, and what they mean."""
     images = read_unlabelled(photos)
-    bare, cold, warm = [], [], []
+    bare, cold, warm, write = [], [], [], []
     for turn in range(rounds):
         bare.append(bare_loop([images.where(i) for i in range(len(images))], edge, workers))
         cache = folder / f"cache{turn}"
@@ -54,6 +54,7 @@ def measure(photos: Path, folder: Path, edge: int, workers: int, rounds: int) ->
         warm.append(timed(lambda: pixels.load(read_unlabelled(photos), edge, cache=cache, workers=workers)))  # noqa: B023
         for file in cache.rglob("*.pixels"):
             file.unlink()
+        write.append(timed(lambda: write_rows(cache / "rows", len(images), edge)))  # noqa: B023
     return {
         "images": len(images),
         "edge": edge,
@@ -63,10 +64,20 @@ def measure(photos: Path, folder: Path, edge: int, workers: int, rounds: int) ->
         "bare_loop_s": min(bare),
         "cold_load_s": min(cold),
         "warm_load_s": min(warm),
+        "write_s": min(write),
         "bare_images_per_s": len(images) / min(bare),
         "cold_images_per_s": len(images) / min(cold),
         "ratio": min(bare) / min(cold),
     }
+
+
+def write_rows(path: Path, rows: int, edge: int) -> None:
+    """What the file system takes for as many bytes as a store has, which the bare loop throws away."""
+    row = bytes(edge * edge * 3)
+    with path.open("wb", buffering=0) as file:
+        for _ in range(rows):
+            file.write(row)
+    path.unlink()
 
 
 def timed(act: Callable[[], object]) -> float:

@@ -87,18 +87,17 @@ class Sampler:
         self._streams = [Stream(size, max(1, batch), self.seed, key) for key, (size, batch) in enumerate(sizes)]
         self._offsets = np.cumsum([0, *self.sources, self.labelled])
         self._first_source = 2 if self.labelled else 1
+        fixed = len(self.sources) == 1 or self.mixing == "balanced"
+        self._owned = (
+            self._owners(np.arange(self.layout.source) * len(self.sources) // self.layout.source) if fixed else None
+        )
 
     def next(self) -> Draw:
         """The next batch's rows."""
-        k, layout = len(self.sources), self.layout
-        target = np.repeat([k, k + 1], [layout.labelled_target, layout.target])
-        owners = np.concatenate([self._source_rows(), target])
-        pictures = np.empty(layout.rows, dtype=np.int64)
-        for key, stream in enumerate(self._streams):
-            mine = np.flatnonzero(owners == key)
-            if len(mine):
-                pictures[mine] = self._offsets[key] + stream.take(len(mine))
-        domains = np.where(owners < k, owners + self._first_source, np.where(owners == k, 1, 0))
+        mine, domains = self._owned or self._owners(self._random_sources())
+        pictures = np.empty(self.layout.rows, dtype=np.int64)
+        for key, own in mine:
+            pictures[own] = self._offsets[key] + self._streams[key].take(len(own))
         self.step += 1
         return Draw(pictures if self.rows is None else self.rows[pictures], domains)
 
@@ -111,10 +110,17 @@ class Sampler:
         for stream, position in zip(self._streams, state["positions"], strict=True):
             stream.position = position
 
-    def _source_rows(self) -> np.ndarray:
+    def _owners(self, of_sources: np.ndarray) -> tuple[list[tuple[int, np.ndarray]], np.ndarray]:
+        """Which rows each stream fills, and every row's domain, from the source of each of the sources' rows."""
+        k, layout = len(self.sources), self.layout
+        target = np.repeat([k, k + 1], [layout.labelled_target, layout.target])
+        owners = np.concatenate([of_sources, target])
+        rows = [(key, np.flatnonzero(owners == key)) for key in range(len(self._streams))]
+        domains = np.where(owners < k, owners + self._first_source, np.where(owners == k, 1, 0))
+        return [(key, own) for key, own in rows if len(own)], domains
+
+    def _random_sources(self) -> np.ndarray:
         k, rows = len(self.sources), self.layout.source
-        if k == 1 or self.mixing == "balanced":
-            return np.arange(rows) * k // rows
         return _generator(self.seed, len(self._streams), self.step).integers(k, size=rows)
 
 
