@@ -15,9 +15,7 @@ class Scores(NamedTuple):
     """What a head makes of a batch's features, as an alignment sees it."""
 
     logits: Tensor  # (rows, classes): predictions come from these
-    features: (
-        Tensor  # (rows, width): the backbone's, a narrower layer's of the head, or the scores that are to transfer
-    )
+    features: Tensor  # (rows, width): the backbone's, a narrower layer's, or the scores that are to transfer
 
 
 class Head:

@@ -64,10 +64,9 @@ class Dataset:
     parts: ClassVar[bool] = False  # whether there is an official training and test part
     more: ClassVar[bool] = False  # whether folders hold more pictures than the published lists and counts
     optional: ClassVar[tuple[str, ...]] = ()  # domains that most do without
-    downloads: ClassVar[
-        tuple[Any, ...]
-    ] = ()  # files for `hda data prepare` to fetch, where `hda.data.sources` has none
-    manual: ClassVar[str] = ""  # what to fetch from where and where to put it, likewise
+    # Where `hda.data.sources` has nothing: files for `hda data prepare` to fetch, and what a person fetches and puts where
+    downloads: ClassVar[tuple[Any, ...]] = ()
+    manual: ClassVar[str] = ""
 
     def __init__(self, root: Location) -> None:
         self.root = Path(root).expanduser()
