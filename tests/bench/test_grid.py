@@ -126,6 +126,13 @@ def test_a_run_with_another_head_or_alignment_is_called_after_both():
     assert Job("office-home:Art->Clipart", "mcd").whole == "mcd"
 
 
+def test_a_line_s_label_may_be_written_small():
+    """What table 1 prints as CDAN are CDAN+E's figures: who asks for cdan there means that line."""
+    jobs = of_table(TABLES["table1"], methods=["cdan"], tasks=["A->C"], seeds=[0])
+    assert [job.method for job in jobs] == ["cdan-e"]
+    assert [job.method for job in of_table(TABLES["table4"], methods=["cdan"], seeds=[0])] == ["cdan"] * 14
+
+
 GRIDS = sorted((Path(__file__).parents[2] / "benchmarks" / "grids").glob("*.py"))
 
 

@@ -259,6 +259,9 @@ def _chosen_lines(table: PaperTable, methods: Iterable[str]) -> list[Line]:
     chosen: list[Line] = []
     for name in methods:
         found = [line for line in table.lines if name in (line.method, line.label)]
+        found = found or [
+            line for line in table.lines if name.lower() == line.label.lower()
+        ]  # table 1's "cdan" is CDAN+E
         if not found:
             raise unknown(f"method of {table.name}", name, known)
         chosen += [line for line in found if line not in chosen]

@@ -92,9 +92,8 @@ def main(words: Sequence[str] | None = None) -> int:
         code = _main(words)
         sys.stdout.flush()  # here, where a failure can be told
         return code
-    except (
-        BrokenPipeError
-    ):  # the reader of our output has seen enough: not all was done, and nobody is there to be told
+    except BrokenPipeError:
+        # The reader of our output has seen enough: not all was done, and nobody is there to be told.
         _write_no_more()
         return UNREAD
     except SettingError as error:
