@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hda.analysis.curves import Curve, band, mean_deviation, read, smooth
+from hda.analysis.curves import Curve, band, mean_deviation, of_runs, read, smooth
 
 
 def curve(values, steps=None) -> Curve:
@@ -77,3 +77,14 @@ def test_mean_and_deviation_over_seeds():
     assert mean_deviation([2.0, 4.0, 9.0]) == (5.0, pytest.approx(13**0.5))
     assert mean_deviation([7.5]) == (7.5, 0.0)
     assert mean_deviation(np.array([1, 3])) == (2.0, pytest.approx(2**0.5))
+
+
+def test_a_band_of_runs_is_of_those_that_have_the_quantity():
+    with_it = [
+        [{"step": 1, "loss": 2.0}, {"step": 2, "loss": 4.0}],
+        [{"step": 1, "loss": 4.0}, {"step": 2, "loss": 6.0}],
+    ]
+    without = [{"step": 1, "lr": 0.1}]
+    found = of_runs([*with_it, without], "loss")
+    assert (found.steps.tolist(), found.mean.tolist()) == ([1, 2], [3.0, 5.0])
+    assert len(of_runs([without], "loss").steps) == 0

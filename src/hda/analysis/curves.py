@@ -62,6 +62,12 @@ def band(curves: Sequence[Curve]) -> Band:
     return Band(steps, values.mean(axis=0), deviation)
 
 
+def of_runs(records: Iterable[Iterable[Mapping[str, Any]]], name: str) -> Band:
+    """The band of one quantity over those runs that have it; without a point where none has."""
+    found = [read(of_run, name) for of_run in records]
+    return band([curve for curve in found if len(curve)] or found)
+
+
 def mean_deviation(values: ArrayLike) -> tuple[float, float]:
     """Mean and sample standard deviation (divisor n - 1) of one number a seed; the deviation of one number is 0."""
     numbers = np.asarray(values, dtype=np.float64)

@@ -14,6 +14,8 @@ from hda.settings import Option
 
 if TYPE_CHECKING:
     from hda.engine.run import Run
+    from hda.report.figures import Figure
+    from hda.report.subject import Subject
 
 
 def flag(name: str) -> str:
@@ -84,6 +86,17 @@ def runs(given: Sequence[str]) -> list[Run]:
             raise UserError(f"{path} is named twice: name each run once")
         found[place] = Run(path)
     return list(found.values())
+
+
+def drawn(args: argparse.Namespace, runs: Sequence[Run]) -> tuple[list[Subject], list[Figure]]:
+    """What these runs show when they look at their pictures once more, as `add_looking` asks, and the figures of it."""
+    from hda.cli.terminal import reporting
+    from hda.report.figures import figures
+    from hda.report.subject import gather
+
+    with reporting() as reporter:
+        subjects = gather(runs, limit=args.pictures, device=args.device, places=places(args), reporter=reporter)
+        return subjects, figures(subjects)
 
 
 def folder(option: str, given: str) -> Path:

@@ -421,8 +421,7 @@ def _watched(
     for key, ylabel in names.items():
         lines = {}
         for label, subjects in groups.items():
-            found = [curves.read(subject.run.records, key) for subject in subjects]
-            line = lines[label] = curves.band([curve for curve in found if len(curve)] or found)
+            line = lines[label] = curves.of_runs([subject.run.records for subject in subjects], key)
             if len(line.steps):
                 numbers.setdefault(key, {})[label] = {"steps": line.steps.tolist(), "mean": line.mean.tolist()}
                 if line.mean.max() < ROUNDING:  # over three classes or fewer, kurtosis is the same for every row

@@ -131,8 +131,7 @@ def _along(groups: Mapping[str, Sequence[Subject]]) -> list[str]:
     for name, (caption, ylabel) in CURVES.items():
         lines = {}
         for label, found in groups.items():
-            read = [curves.read(subject.run.records, name) for subject in found]
-            lines[label] = curves.band([curve for curve in read if len(curve)] or read)
+            lines[label] = curves.of_runs([subject.run.records for subject in found], name)
         if any(len(line.steps) for line in lines.values()):
             bands = " Bands are the deviation over seeds." if any(b.deviation.any() for b in lines.values()) else ""
             drawing = draw.curves(lines, ylabel, title=caption, size=(3.6, 2.7))

@@ -26,16 +26,11 @@ def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    from hda.cli.terminal import reporting
     from hda.engine import files
-    from hda.report.figures import figures
-    from hda.report.subject import gather
 
     runs = options.runs(args.runs)
     out = options.folder("--out", args.out) if args.out else runs[0].path / "figures"
-    with reporting() as reporter:
-        subjects = gather(runs, limit=args.pictures, device=args.device, places=options.places(args), reporter=reporter)
-        made = figures(subjects)
+    _, made = options.drawn(args, runs)
     out.mkdir(parents=True, exist_ok=True)
     found: dict[str, Any] = {}
     for figure in made:

@@ -22,18 +22,13 @@ def arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    from hda.cli.terminal import reporting
     from hda.engine import files
-    from hda.report.figures import figures
     from hda.report.run import run_page
     from hda.report.runs import runs_page
-    from hda.report.subject import gather
 
     runs = options.runs(args.runs)
     out = options.new_file("--out", args.out) if args.out else runs[0].path / "report.html"
-    with reporting() as reporter:
-        subjects = gather(runs, limit=args.pictures, device=args.device, places=options.places(args), reporter=reporter)
-        made = figures(subjects)
+    subjects, made = options.drawn(args, runs)
     files.write_text(out, runs_page(subjects, made) if len(runs) > 1 else run_page(runs[0], figures=made))
     print(f"the report is {out}")
     return {"report": str(out)}
