@@ -50,11 +50,11 @@ def measure(photos: Path, folder: Path, edge: int, workers: int, rounds: int) ->
     for turn in range(rounds):
         bare.append(bare_loop([images.where(i) for i in range(len(images))], edge, workers))
         cache = folder / f"cache{turn}"
-        cold.append(timed(lambda: pixels.load(images, edge, cache=cache, workers=workers)))  # noqa: B023
-        warm.append(timed(lambda: pixels.load(read_unlabelled(photos), edge, cache=cache, workers=workers)))  # noqa: B023
+        cold.append(timed(lambda: pixels.load(images, edge, cache=cache, workers=workers)))  # noqa: B023 - called at once
+        warm.append(timed(lambda: pixels.load(read_unlabelled(photos), edge, cache=cache, workers=workers)))  # noqa: B023 - called at once
         for file in cache.rglob("*.pixels"):
             file.unlink()
-        write.append(timed(lambda: write_rows(cache / "rows", len(images), edge)))  # noqa: B023
+        write.append(timed(lambda: write_rows(cache / "rows", len(images), edge)))  # noqa: B023 - called at once
     return {
         "images": len(images),
         "edge": edge,
